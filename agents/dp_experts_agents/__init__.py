@@ -1,0 +1,1 @@
+"""The learners, private and not; see ``dp_experts_env.learners()`` for their names."""

@@ -1,0 +1,350 @@
+"""The learner's side of the game: the base class of every agent.
+
+A learner implements :meth:`Learner.act` and, unless it ignores the past, :meth:`Learner.observe`. Its
+hyper-parameters are constructor keywords; the size of the game and the randomness arrive with
+:meth:`Learner.reset`. The base class checks the order of the calls, every choice and every loss vector, so that
+an author writes only the algorithm.
+"""
+
+from __future__ import annotations
+
+import copy
+import functools
+import math
+from collections.abc import Callable
+from typing import Any, ClassVar, TypeVar
+
+import numpy as np
+
+from dp_experts_env.spec import (
+    ArgumentError,
+    FloatArray,
+    GameSpec,
+    Guarantee,
+    IntArray,
+    Parameters,
+    ProtocolError,
+    check_block,
+    check_choices,
+    check_losses,
+)
+
+Method = TypeVar("Method", bound=Callable[..., Any])
+
+
+class Learner(Parameters):
+    """An agent that names one expert a round and then sees the whole loss vector.
+
+    Subclasses override :meth:`act`, usually :meth:`observe` and :meth:`start`, and whichever of
+    :meth:`guarantee`, :meth:`regret_bound`, :meth:`probabilities`, :meth:`outcomes`, :meth:`take` and :meth:`run`
+    they have. One implementation serves a single game and a batch: index arrays with ``...``.
+
+    Attributes:
+        batched: set to ``False`` on a class that can only play one game; a batch then loops over copies of it.
+        deterministic: set to ``True`` on a class whose choices are a function of the losses alone.
+        leaky: set to ``True`` on a class that knowingly violates the guarantee it states (a positive control).
+        spec: the game being played, once :meth:`reset` was called.
+        rng: the ``numpy.random.Generator`` handed to :meth:`reset`, the only source of randomness. An author who
+            needs several independent streams takes ``self.rng.spawn(n)`` in :meth:`start`.
+    """
+
+    batched: ClassVar[bool] = True
+    deterministic: ClassVar[bool] = False
+    leaky: ClassVar[bool] = False
+
+    spec: GameSpec
+    rng: np.random.Generator
+
+    _round = 0
+    _started = False
+    _acted = False
+    _inside = False
+    _trusted = False
+    _notes: dict[str, list[Any]] | None = None
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        for name, guard in _GUARDS.items():
+            if name in cls.__dict__:
+                setattr(cls, name, guard(cls.__dict__[name]))
+
+    # -- the game ----------------------------------------------------------------------------------------------
+
+    def reset(self, spec: GameSpec, rng: np.random.Generator) -> None:
+        """Begin a new game (or batch of games) and forget the last one.
+
+        Args:
+            spec: public size of the game.
+            rng: source of all randomness of this learner.
+
+        Raises:
+            ArgumentError: if an argument is of the wrong type, or ``spec`` is a batch and the class plays one game.
+        """
+        if not isinstance(spec, GameSpec):
+            raise ArgumentError(f"spec: expected a GameSpec but found {spec!r}")
+        if not isinstance(rng, np.random.Generator):
+            raise ArgumentError(f"rng: expected a numpy.random.Generator but found {rng!r}")
+        if spec.num_games is not None and not self.batched:
+            raise ArgumentError(
+                f"spec: {type(self).__name__} has batched = False and plays one game (num_games=None) but found "
+                f"num_games={spec.num_games}; looped(learner) plays a batch with copies of it"
+            )
+        self.spec = spec
+        self.rng = rng
+        self._round = 0
+        self._acted = self._inside = self._trusted = False
+        self._started = True
+        self.start()
+
+    def start(self) -> None:
+        """Hook called by :meth:`reset` with ``self.spec`` and ``self.rng`` set: build the initial state."""
+
+    def act(self) -> Any:
+        """Name this round's expert from earlier rounds alone.
+
+        Returns:
+            An expert id in 0..N-1; in a batch an integer array of shape ``(G,)``.
+
+        Raises:
+            ProtocolError: before :meth:`reset`, twice in one round, or past the horizon.
+        """
+        raise NotImplementedError(f"{type(self).__name__} must implement act()")
+
+    def observe(self, losses: FloatArray) -> None:
+        """See the losses of the round just played. The array must not be changed.
+
+        Args:
+            losses: shape ``(N,)`` or, in a batch, ``(G, N)``, or ``(N,)`` where all games share them; in [0, 1].
+
+        Raises:
+            LossError: wrong shape, NaN or out of range; the state is as before the call.
+            ProtocolError: before :meth:`act`.
+        """
+
+    def run(self, block: FloatArray) -> IntArray:
+        """Play R consecutive rounds against losses that were fixed beforehand.
+
+        An override must make the same choices as this loop, bit for bit.
+
+        Args:
+            block: losses of shape ``(R, N)`` or, in a batch, ``(R, G, N)``, or ``(R, N)`` where games share them.
+
+        Returns:
+            The choices, int64 of shape ``(R,)`` or ``(R, G)``.
+
+        Raises:
+            LossError: wrong shape, NaN or out of range; nothing has been played.
+            ProtocolError: before :meth:`reset`, in the middle of a round, or past the horizon.
+        """
+        choices = np.empty((len(block), *self.spec.shape), dtype=np.int64)
+        for row, losses in enumerate(block):
+            choices[row] = self.act()
+            self.observe(losses)
+        return choices
+
+    @property
+    def round(self) -> int:
+        """Number of rounds completed in the current game, 0..T."""
+        return self._round
+
+    # -- what is claimed ---------------------------------------------------------------------------------------
+
+    def guarantee(self, spec: GameSpec) -> Guarantee | None:
+        """Return the guarantee for the sequence of choices in a game of this size, ``None`` if none is proved."""
+        return None
+
+    def regret_bound(self, spec: GameSpec, best_loss: float, against: str = "oblivious") -> float:
+        """Return a proved bound on the expected regret, ``math.nan`` where none is proved.
+
+        Args:
+            spec: the game.
+            best_loss: total loss L* of the best fixed expert, in [0, T].
+            against: the adversary model, "stochastic", "oblivious" or "adaptive".
+        """
+        return math.nan
+
+    # -- what is random ----------------------------------------------------------------------------------------
+
+    def probabilities(self) -> FloatArray:
+        """Return the law of the next choice given what is fixed so far, where the learner has one in closed form.
+
+        Returns:
+            Probabilities of shape ``(N,)`` or ``(G, N)``, summing to one over the last axis.
+        """
+        raise NotImplementedError(f"{type(self).__name__} has no closed-form probabilities")
+
+    def outcomes(self) -> FloatArray:
+        """Return the log-probabilities of the next joint outcome of coins and choice, given the state.
+
+        Returns:
+            Shape ``(K,)`` or ``(G, K)`` with a fixed number K of outcomes, ``-inf`` where impossible.
+            :meth:`act` draws an outcome with these probabilities.
+        """
+        raise NotImplementedError(f"{type(self).__name__} has no finite outcome law")
+
+    def take(self, outcome: Any) -> Any:
+        """Play the round with this outcome instead of a drawn one; otherwise like :meth:`act`.
+
+        Args:
+            outcome: index into the last axis of :meth:`outcomes`; in a batch an integer array of shape ``(G,)``.
+
+        Returns:
+            The choice that the outcome implies, as from :meth:`act`.
+        """
+        raise NotImplementedError(f"{type(self).__name__} has no finite outcome law")
+
+    def note(self, name: str, values: Any) -> None:
+        """Record part of this round's transcript (a coin, a threshold outcome) that the privacy proof covers.
+
+        Args:
+            name: what is recorded; the same names in the same order each round.
+            values: one value, or in a batch an array of shape ``(G,)``.
+        """
+        if self._notes is not None:
+            self._notes.setdefault(name, []).append(np.array(values))
+
+    # -- order of the calls ------------------------------------------------------------------------------------
+
+    def _require_turn(self, call: str, rounds: int = 1) -> None:
+        name = f"{type(self).__name__}.{call}"
+        if not self._started:
+            raise ProtocolError(f"{name}: expected reset(spec, rng) first")
+        if self._acted:
+            raise ProtocolError(f"{name}: expected observe() to end round {self._round + 1} first")
+        if self._round + rounds > self.spec.horizon:
+            raise ProtocolError(
+                f"{name}: {rounds} round(s) asked after {self._round} of horizon {self.spec.horizon} were played; "
+                "call reset() for a new game"
+            )
+
+
+def _guard_act(method: Method) -> Method:
+    @functools.wraps(method)
+    def act(self: Learner, *args: Any, **kwargs: Any) -> Any:
+        if self._inside:
+            return method(self, *args, **kwargs)
+        self._require_turn(method.__name__)
+        self._inside = True
+        try:
+            choices = method(self, *args, **kwargs)
+        finally:
+            self._inside = False
+        choices = check_choices(choices, self.spec, self._round + 1, source=f"{type(self).__name__}.{method.__name__}")
+        self._acted = True
+        return choices
+
+    return act  # type: ignore[return-value]
+
+
+def _guard_observe(method: Method) -> Method:
+    @functools.wraps(method)
+    def observe(self: Learner, losses: Any) -> None:
+        if self._inside:
+            method(self, losses)
+            return
+        if not self._acted:
+            raise ProtocolError(f"{type(self).__name__}.observe: expected act() first in round {self._round + 1}")
+        if not self._trusted:
+            losses = check_losses(losses, self.spec, self._round + 1)
+        self._inside = True
+        try:
+            method(self, losses)
+        finally:
+            self._inside = False
+        self._round += 1
+        self._acted = False
+
+    return observe  # type: ignore[return-value]
+
+
+def _guard_run(method: Method) -> Method:
+    @functools.wraps(method)
+    def run(self: Learner, block: Any) -> IntArray:
+        if self._inside:
+            result: IntArray = method(self, block)
+            return result
+        if not self._started:
+            self._require_turn("run")
+        trusted = self._trusted
+        if not trusted:
+            block = check_block(block, self.spec, self._round + 1)
+        self._require_turn("run", len(block))
+        end = self._round + len(block)
+        self._trusted = True
+        try:
+            choices: IntArray = method(self, block)
+        finally:
+            self._trusted = trusted
+        self._round = end
+        return choices
+
+    return run  # type: ignore[return-value]
+
+
+_GUARDS: dict[str, Callable[[Any], Any]] = {
+    "act": _guard_act,
+    "take": _guard_act,
+    "observe": _guard_observe,
+    "run": _guard_run,
+}
+for _name, _guard in _GUARDS.items():
+    setattr(Learner, _name, _guard(Learner.__dict__[_name]))
+
+
+class LoopedLearner(Learner):
+    """A batch of games played by single-game copies of one learner, each with its own child stream.
+
+    Args:
+        learner: the learner to copy.
+    """
+
+    def __init__(self, learner: Learner) -> None:
+        self.learner = learner
+
+    def start(self) -> None:
+        """Build one copy a game."""
+        single = GameSpec(self.spec.num_experts, self.spec.horizon)
+        self._players = [copy.deepcopy(self.learner) for _ in range(self.spec.num_games or 1)]
+        streams = self.rng.spawn(len(self._players)) if self.spec.shape else [self.rng]
+        for player, stream in zip(self._players, streams, strict=True):
+            player.reset(single, stream)
+
+    def act(self) -> Any:
+        """Ask every copy."""
+        return self._gather(player.act() for player in self._players)
+
+    def take(self, outcome: Any) -> Any:
+        """Tell every copy its outcome."""
+        outcomes = np.broadcast_to(outcome, (len(self._players),))
+        return self._gather(player.take(value) for player, value in zip(self._players, outcomes, strict=True))
+
+    def observe(self, losses: FloatArray) -> None:
+        """Show every copy its losses."""
+        rows = np.broadcast_to(losses, (len(self._players), self.spec.num_experts))
+        for player, row in zip(self._players, rows, strict=True):
+            player.observe(row)
+
+    def probabilities(self) -> FloatArray:
+        """Stack the laws of the copies."""
+        return np.reshape([player.probabilities() for player in self._players], (*self.spec.shape, -1))
+
+    def outcomes(self) -> FloatArray:
+        """Stack the outcome laws of the copies."""
+        return np.reshape([player.outcomes() for player in self._players], (*self.spec.shape, -1))
+
+    def guarantee(self, spec: GameSpec) -> Guarantee | None:
+        """Return the inner learner's guarantee: the games are independent."""
+        return self.learner.guarantee(spec)
+
+    def regret_bound(self, spec: GameSpec, best_loss: float, against: str = "oblivious") -> float:
+        """Return the inner learner's bound."""
+        return self.learner.regret_bound(spec, best_loss, against)
+
+    def _gather(self, choices: Any) -> Any:
+        array = np.array(list(choices))
+        return array if self.spec.shape else array[0]
+
+
+def looped(learner: Learner) -> Learner:
+    """Return a learner that plays a batch: ``learner`` itself where its class can, else a loop over copies of it."""
+    return learner if learner.batched else LoopedLearner(learner)

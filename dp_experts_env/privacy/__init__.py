@@ -1,0 +1,1 @@
+"""Privacy: mechanisms, accounting and, on top of them, the privacy game."""
