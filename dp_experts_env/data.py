@@ -393,13 +393,12 @@ def _validated(array: NDArray[Any], label: str, names: list[str] | None = None) 
         block = array[start : start + rounds]
         if not (block.min() >= 0 and block.max() <= 1):
             row, expert = np.argwhere(~((block >= 0) & (block <= 1)))[0].tolist()
-            column = array[:, expert]
-            counts = column[0] in (0, 1) and np.array_equal(column, column[0] + np.arange(len(column)))
-            hint = "is this an index column? leave it out" if counts else "rescale other ranges explicitly"
-            raise DataError(
-                f"{label}: {_cell(start + row + 1, expert, names)}: "
-                f"expected a loss in [0, 1] but found {block[row, expert].item()!r}; {hint}"
-            )
+            value, column = block[row, expert].item(), array[:, expert]
+            hint = "; rescale other ranges explicitly" if np.isfinite(value) else ""
+            if column[0] in (0, 1) and np.array_equal(column, column[0] + np.arange(len(column))):
+                hint = "; is this an index column? leave it out"
+            cell = _cell(start + row + 1, expert, names)
+            raise DataError(f"{label}: {cell}: expected a loss in [0, 1] but found {value!r}{hint}")
     losses = np.ascontiguousarray(array, dtype=np.float64).view()
     losses.flags.writeable = False
     return losses
