@@ -51,11 +51,11 @@ FILES: dict[str, Callable[[], str]] = {
 }
 
 
-def main() -> int:
+def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--check", action="store_true", help="compare with the files, write nothing")
     parser.add_argument("--folder", type=Path, default=FOLDER, help="where the files are (default: in the package)")
-    options = parser.parse_args()
+    options = parser.parse_args(arguments)
     different = 0
     for name, build in FILES.items():
         path, content = options.folder / name, build().encode()

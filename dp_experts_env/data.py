@@ -45,8 +45,8 @@ def load_losses(source: str | os.PathLike[str] | ArrayLike, *, header: bool | No
 
     Returns:
         Shape ``(T, N)``, float64, in [0, 1], C-contiguous and read-only. Bundled games are built once and shared.
-        A float64 array comes back as a view of itself; a float64 .npy file of 64 MiB or more is memory-mapped, and
-        must not be rewritten while in use. In every other case one copy is made.
+        A C-contiguous float64 array comes back as a view of itself; such a .npy file of 64 MiB or more is
+        memory-mapped, and must not be rewritten while in use. In every other case one copy is made.
 
     Raises:
         UnknownNameError: ``source`` is neither a bundled name nor looks like a path.
@@ -179,12 +179,12 @@ def _game(name: str) -> tuple[tuple[str, ...], FloatArray]:
     names, wrong = _GAMES[name]()
     losses = np.ascontiguousarray(wrong, dtype=np.float64)
     losses.flags.writeable = False
-    return names, losses
+    return names, losses[:]  # all callers share it, and unlike its base nobody can make the view writable
 
 
 def _columns(file: str) -> FloatArray:
     with (resources.files("dp_experts_env") / "datasets" / file).open(encoding="utf-8") as lines:
-        return np.loadtxt(lines, delimiter=",", skiprows=1, ndmin=2).T
+        return np.loadtxt(lines, delimiter=",", skiprows=1, ndmin=2, unpack=True)
 
 
 # A user's own files
@@ -324,7 +324,7 @@ def _header(path: Path, line: str, header: bool | None) -> list[str]:
             )
         header = numbered
     elif header is None and not any(numbers):
-        header = not any(_is_packed(cell) for cell in cells)
+        header = not any(_count_numbers(cell) for cell in cells)
     if not header:
         return []
     for i, cell in enumerate(cells):
@@ -361,7 +361,7 @@ def _raise_bad_line(path: Path, names: list[str], error: ValueError) -> NoReturn
 def _hint(cell: str) -> str:
     if not cell.strip():
         return "; is there an index column, a trailing comma or a missing loss?"
-    if _is_packed(cell):
+    if _count_numbers(cell) > 1:
         return "; separate columns by commas and write decimals with a point"
     return "; write decimals with a point and no thousands separators" if "," in cell else ""
 
@@ -374,10 +374,10 @@ def _is_number(cell: str) -> bool:
     return "_" not in cell  # Python's digit grouping, which nothing else reads
 
 
-def _is_packed(cell: str) -> bool:
-    """Whether a cell holds several numbers, so that the file separates columns by something else than commas."""
+def _count_numbers(cell: str) -> int:
+    """Return how many numbers a cell holds if they may have decimal commas and any separator; 0 if it holds text."""
     parts = re.split(r"[;\t |]+", cell.strip())
-    return len(parts) > 1 and all(_is_number(part.replace(",", ".")) for part in parts)
+    return len(parts) if all(_is_number(part.replace(",", ".")) for part in parts) else 0
 
 
 def _validated(array: NDArray[Any], label: str, names: list[str] | None = None) -> FloatArray:
@@ -399,7 +399,7 @@ def _validated(array: NDArray[Any], label: str, names: list[str] | None = None) 
                 hint = "; is this an index column? leave it out"
             cell = _cell(start + row + 1, expert, names)
             raise DataError(f"{label}: {cell}: expected a loss in [0, 1] but found {value!r}{hint}")
-    losses = np.ascontiguousarray(array, dtype=np.float64).view()
+    losses: FloatArray = np.ascontiguousarray(array, dtype=np.float64).view()
     losses.flags.writeable = False
     return losses
 
