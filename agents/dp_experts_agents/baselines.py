@@ -184,6 +184,11 @@ def running_totals(total: FloatArray, block: FloatArray) -> tuple[FloatArray, Fl
     shape = np.broadcast_shapes(total.shape, block.shape[1:])
     totals = np.empty((len(block) + 1, *shape))
     totals[0] = total
-    totals[1:] = block if block.shape[1:] == shape else block.reshape(len(block), *(1,) * (len(shape) - 1), -1)
-    np.cumsum(totals, axis=0, out=totals)
+    if math.prod(shape) < 64:
+        totals[1:] = block.reshape(len(block), *(1,) * (len(shape) + 1 - block.ndim), *block.shape[1:])
+        np.cumsum(totals, axis=0, out=totals)
+    else:
+        # numpy's cumulative sum over the first axis is slow for wide rows; the additions are the same.
+        for row, losses in enumerate(block):
+            np.add(totals[row], losses, out=totals[row + 1])
     return totals[:-1], totals[-1].copy()

@@ -25,7 +25,11 @@ import numpy as np
 from dp_experts_agents.baselines import running_totals
 from dp_experts_env.learner import Learner
 from dp_experts_env.privacy.accounting import learning_rate as private_learning_rate
-from dp_experts_env.privacy.mechanisms import exponential_log_probabilities, sample_inverse_cdf
+from dp_experts_env.privacy.mechanisms import (
+    exponential_log_probabilities,
+    exponential_probabilities,
+    sample_inverse_cdf,
+)
 from dp_experts_env.spec import (
     Adjacency,
     ArgumentError,
@@ -58,7 +62,7 @@ class ExponentialWeights(Learner):
 
     def probabilities(self) -> FloatArray:
         """Return the law of the next choice, ``(N,)`` or ``(G, N)``."""
-        return np.exp(self.outcomes())
+        return self._law(self._total, self._rate_now())
 
     def outcomes(self) -> FloatArray:
         """Return the log-probabilities of the next choice, ``(N,)`` or ``(G, N)``."""
@@ -69,18 +73,21 @@ class ExponentialWeights(Learner):
         return outcome
 
     def run(self, block: FloatArray) -> IntArray:
-        """Play a block at once where the games share the losses; see :meth:`Learner.run`."""
+        """Play a block at once; see :meth:`Learner.run`."""
         rates = self._block_rates(len(block))
-        if rates is None or block.ndim > 2 or self._total.ndim > 1:
+        if rates is None:
             return super().run(block)
         totals, self._total = running_totals(self._total, block)
-        return sample_inverse_cdf(np.exp(self._log_law(totals, rates)), self.rng.random((len(block), *self.spec.shape)))
+        return sample_inverse_cdf(self._law(totals, rates), self.rng.random((len(block), *self.spec.shape)))
 
     def _rate_now(self) -> Any:
         raise NotImplementedError
 
     def _block_rates(self, rounds: int) -> Any:
         return self._rate_now()
+
+    def _law(self, totals: FloatArray, rate: Any) -> FloatArray:
+        return exponential_probabilities(totals, rate)
 
     def _log_law(self, totals: FloatArray, rate: Any) -> FloatArray:
         return exponential_log_probabilities(totals, rate)
@@ -187,12 +194,16 @@ class Hedge(ExponentialWeights):
     def _block_rates(self, rounds: int) -> Any:
         if self._rates is None or self._rates.ndim == 0:
             return self._rates
-        return self._rates[self.round : self.round + rounds, None]
+        return self._rates[self.round : self.round + rounds]
+
+    def _law(self, totals: FloatArray, rate: Any) -> FloatArray:
+        if self.mixing or np.isinf(rate).any():
+            return np.exp(self._log_law(totals, rate))
+        rates = np.asarray(rate)
+        return super()._law(totals, _behind(rates, totals))
 
     def _log_law(self, totals: FloatArray, rate: Any) -> FloatArray:
-        rates = np.asarray(rate)
-        if rates.ndim and rates.ndim < totals.ndim:
-            rates = rates[..., None]
+        rates = _behind(np.asarray(rate), totals)
         infinite = np.isinf(rates)
         if infinite.any():
             leaders = totals == totals.min(-1, keepdims=True)
@@ -282,6 +293,10 @@ class PrivateHedge(ExponentialWeights):
 
     def _rate_now(self) -> Any:
         return self._rate
+
+
+def _behind(rates: FloatArray, totals: FloatArray) -> FloatArray:
+    return rates.reshape(rates.shape + (1,) * (totals.ndim - rates.ndim)) if rates.ndim else rates
 
 
 def hedge_regret(learning_rate: float, horizon: int, num_experts: int) -> float:
