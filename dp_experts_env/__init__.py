@@ -3,10 +3,12 @@
 Importing the package registers every adversary as a Gymnasium environment ``dp_experts/<Name>-v0``.
 """
 
+import importlib
 from importlib.metadata import version
+from typing import TYPE_CHECKING, Any
 
 from dp_experts_env.adversary import Adversary, AdversaryVectorEnv
-from dp_experts_env.data import load_losses
+from dp_experts_env.data import bundled, expert_names, load_losses
 from dp_experts_env.learner import Learner
 from dp_experts_env.play import Match, play
 from dp_experts_env.registry import (
@@ -38,6 +40,9 @@ from dp_experts_env.spec import (
     UnknownNameError,
 )
 
+if TYPE_CHECKING:
+    from dp_experts_env.study.tournament import Tournament, tournament
+
 __version__ = version("dp-experts-env")
 
 __all__ = [
@@ -58,11 +63,14 @@ __all__ = [
     "Match",
     "MissingExtraError",
     "ProtocolError",
+    "Tournament",
     "UnknownNameError",
     "__version__",
     "adversaries",
     "adversary_class",
+    "bundled",
     "env_id",
+    "expert_names",
     "learner_class",
     "learners",
     "load_losses",
@@ -72,6 +80,22 @@ __all__ = [
     "register_adversary",
     "register_envs",
     "register_learner",
+    "tournament",
 ]
+
+_LATER = {"Tournament": "dp_experts_env.study.tournament", "tournament": "dp_experts_env.study.tournament"}
+"""Names that are imported when they are asked for, so that the import stays light."""
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LATER:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = globals()[name] = getattr(importlib.import_module(_LATER[name]), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_LATER})
+
 
 register_envs()

@@ -26,6 +26,7 @@ from dp_experts_env.spec import (
     LossError,
     Parameters,
     ProtocolError,
+    UnknownNameError,
     check_block,
     check_choices,
     check_count,
@@ -34,6 +35,13 @@ from dp_experts_env.spec import (
 )
 
 Method = TypeVar("Method", bound=Callable[..., Any])
+
+
+class _RenderModeError(UnknownNameError, TypeError):
+    """Raised when a render mode is not supported.
+
+    A TypeError too: Stable-Baselines3 asks for "rgb_array" first and without a render mode only after a TypeError.
+    """
 
 
 class Score:
@@ -66,7 +74,7 @@ class Score:
     def best_loss(self) -> FloatArray:
         """Total loss of the best fixed expert, shape ``()`` or ``(G,)``."""
         least: FloatArray = np.asarray(self.expert_losses.min(-1))
-        return np.broadcast_to(least, self._learner_loss.shape)
+        return least if least.shape == self._learner_loss.shape else np.broadcast_to(least, self._learner_loss.shape)
 
     @property
     def regret(self) -> FloatArray:
@@ -164,7 +172,10 @@ class Adversary(Parameters, gym.Env[FloatArray, np.int64]):
     ) -> None:
         self.game = GameSpec(num_experts, horizon, num_games)
         if render_mode is not None:
-            check_name("render_mode", render_mode, self.metadata["render_modes"])
+            try:
+                check_name("render_mode", render_mode, self.metadata["render_modes"])
+            except UnknownNameError as error:
+                raise _RenderModeError(str(error)) from None
         self.render_mode = render_mode
         size = self.game.num_experts
         self.action_space: gym.spaces.Space[Any] = gym.spaces.Discrete(size)
@@ -306,11 +317,14 @@ class Adversary(Parameters, gym.Env[FloatArray, np.int64]):
         observation = np.empty(self.num_experts + 1, dtype=np.float32)
         observation[:-1] = losses
         observation[-1] = self.round / self.horizon
+        learner_loss, best_loss = self._score.learner_loss, self._score.best_loss
+        if learner_loss.ndim:
+            learner_loss, best_loss = learner_loss.mean(), best_loss.mean()
         return observation, {
             "losses": np.array(losses),
-            "regret": float(np.mean(self._score.regret)),
-            "best_loss": float(np.mean(self._score.best_loss)),
-            "learner_loss": float(np.mean(self._score.learner_loss)),
+            "regret": float(learner_loss) - float(best_loss),
+            "best_loss": float(best_loss),
+            "learner_loss": float(learner_loss),
             "round": self.round,
         }
 
@@ -354,7 +368,8 @@ def _guard_emit(method: Method) -> Method:
         self._require_own_losses(losses.ndim, 2)
         self._emitted += 1
         self._unseen = True
-        return losses
+        # A copy, since an author may return the array that holds the state.
+        return losses.copy()
 
     return emit  # type: ignore[return-value]
 
@@ -368,6 +383,9 @@ def _guard_see(method: Method) -> Method:
         if not self._unseen:
             raise ProtocolError(f"{type(self).__name__}.see: expected emit() first in round {self._emitted + 1}")
         choices = check_choices(choices, self.game, self._emitted)
+        if self.game.num_games is not None:
+            # A copy, since an author may keep the array.
+            choices = choices.copy()
         self._inside = True
         try:
             method(self, choices)
@@ -429,7 +447,8 @@ class LoopedAdversary(Adversary):
     def start(self) -> None:
         """Build one copy a game."""
         self._games = [self.adversary.clone(num_games=None) for _ in range(self.game.num_games or 1)]
-        streams = self.np_random.spawn(len(self._games)) if self.game.shape else [self.np_random]
+        # A single copy takes the stream itself, so that a batch of one equals the single game.
+        streams = self.np_random.spawn(len(self._games)) if len(self._games) > 1 else [self.np_random]
         for game, stream in zip(self._games, streams, strict=True):
             game.np_random = stream
             game.reset()
@@ -451,7 +470,7 @@ def seated(adversary: Adversary, num_games: int | None) -> Adversary:
     return adversary.clone(num_games=num_games)
 
 
-@dataclass
+@dataclass(eq=False)
 class _Cohort:
     """Games of a vector environment that began together, and the rows they hold in it."""
 
@@ -467,13 +486,15 @@ class AdversaryVectorEnv(VectorEnv[Any, IntArray, Any]):
 
     All games that began together are played in lockstep as one batch; ``reset`` with a list of seeds, or of some
     games only, splits them. One integer seeds the whole batch; with a list, game k equals the single environment
-    reset with seed k of the list. Spaces, rewards and information are those of :class:`Adversary`, with
+    reset with seed k of the list. Without a seed randomness goes on: that of each batch, or of each game reset from a
+    list. Spaces, rewards and information are those of :class:`Adversary`, with
     Gymnasium's ``_key`` masks.
 
     Args:
         adversary: the adversary; its own ``num_games`` is ignored.
         num_envs: number of games G >= 1.
-        max_episode_steps: rounds after which an outer time limit truncates a game, ``None`` for no limit.
+        max_episode_steps: rounds after which an outer time limit truncates a game, as Gymnasium's ``TimeLimit`` does
+            (a horizon reached in the same round terminates it as well); ``None`` for no limit.
         autoreset_mode: Gymnasium's ``AutoresetMode`` or its value: next step (default), same step or disabled.
 
     Raises:
@@ -492,9 +513,7 @@ class AdversaryVectorEnv(VectorEnv[Any, IntArray, Any]):
             raise ArgumentError(f"adversary: expected an Adversary but found {adversary!r}")
         self.adversary = adversary
         self.num_envs = check_count("num_envs", num_envs)
-        self._limit = (
-            adversary.horizon if max_episode_steps is None else check_count("max_episode_steps", max_episode_steps)
-        )
+        self._limit = None if max_episode_steps is None else check_count("max_episode_steps", max_episode_steps)
         if not isinstance(autoreset_mode, AutoresetMode):
             check_name("autoreset_mode", autoreset_mode, [mode.value for mode in AutoresetMode])
         self.autoreset_mode = AutoresetMode(autoreset_mode)
@@ -523,24 +542,25 @@ class AdversaryVectorEnv(VectorEnv[Any, IntArray, Any]):
             ArgumentError: a seed list or mask of the wrong length or type.
         """
         mask = self._reset_mask(options)
-        rows = np.flatnonzero(mask)
-        single: IntArray = np.arange(1)
-        if seed is None or isinstance(seed, (int, np.integer)):
+        if seed is None:
+            begun = [self._begin(*part) for part in self._going_on(mask)]
+        elif isinstance(seed, (int, np.integer)):
             if mask.all():
-                super().reset(seed=None if seed is None else int(seed))
-                stream = self.np_random
-            else:
-                stream = self.np_random.spawn(1)[0] if seed is None else seeding.np_random(int(seed))[0]
-            begun = [self._begin(len(rows), rows, np.arange(len(rows)), stream)]
+                super().reset(seed=int(seed))
+            stream = self.np_random if mask.all() else seeding.np_random(int(seed))[0]
+            begun = [self._begin(np.flatnonzero(mask), stream)]
         else:
             seeds = list(seed)
             if len(seeds) != self.num_envs:
                 raise ArgumentError(f"seed: expected {self.num_envs} seeds, one a game, but found {len(seeds)}")
             begun = []
-            for row in rows:
+            for row in np.flatnonzero(mask):
                 own = seeds[row]
-                stream = self.np_random.spawn(1)[0] if own is None else seeding.np_random(int(own))[0]
-                begun.append(self._begin(1, rows=np.array([row]), seats=single, stream=stream))
+                if own is None:
+                    [(_, stream)] = self._going_on(np.arange(self.num_envs) == row)
+                else:
+                    stream = seeding.np_random(int(own))[0]
+                begun.append(self._begin(np.array([row]), stream))
         for cohort in self._cohorts:
             stay = ~mask[cohort.rows]
             cohort.rows, cohort.seats = cohort.rows[stay], cohort.seats[stay]
@@ -603,7 +623,7 @@ class AdversaryVectorEnv(VectorEnv[Any, IntArray, Any]):
             cohort.score.add(losses, choices)
             rewards[cohort.rows] = -charged(losses, choices)[cohort.seats]
             terminated[cohort.rows] = ended = cohort.adversary.round >= cohort.adversary.horizon
-            truncated[cohort.rows] = cut = not ended and cohort.adversary.round >= self._limit
+            truncated[cohort.rows] = cut = self._limit is not None and cohort.adversary.round >= self._limit
             cohort.over = ended or cut
             if cohort.over and self.autoreset_mode is AutoresetMode.SAME_STEP:
                 final = _Infos(self.num_envs)
@@ -641,11 +661,25 @@ class AdversaryVectorEnv(VectorEnv[Any, IntArray, Any]):
             raise ProtocolError("reset_mask: expected a reset of all games first")
         return mask
 
-    def _begin(self, size: int, rows: IntArray, seats: IntArray, stream: np.random.Generator) -> _Cohort:
-        adversary = seated(self.adversary, size)
+    def _going_on(self, mask: Any) -> list[tuple[IntArray, np.random.Generator]]:
+        """Split the games of ``mask`` by the randomness that they go on with."""
+        if not self._cohorts:
+            rows = np.flatnonzero(mask)
+            return [(rows, self.np_random if len(rows) == self.num_envs else self.np_random.spawn(1)[0])]
+        parts = []
+        for cohort in self._cohorts:
+            chosen = mask[cohort.rows]
+            stream = cohort.adversary.np_random
+            if chosen.any():
+                # What stays behind keeps the stream.
+                parts.append((cohort.rows[chosen], stream if chosen.all() else stream.spawn(1)[0]))
+        return parts
+
+    def _begin(self, rows: IntArray, stream: np.random.Generator) -> _Cohort:
+        adversary = seated(self.adversary, len(rows))
         adversary.np_random = stream
         adversary.reset()
-        return _Cohort(adversary, rows, seats, Score(adversary.game))
+        return _Cohort(adversary, rows, np.arange(len(rows)), Score(adversary.game))
 
     def _restart(self, cohort: _Cohort) -> None:
         cohort.adversary.reset()

@@ -11,7 +11,7 @@ from __future__ import annotations
 import copy
 import functools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
@@ -25,6 +25,7 @@ from dp_experts_env.spec import (
     Parameters,
     ProtocolError,
     check_block,
+    check_choice_block,
     check_choices,
     check_losses,
 )
@@ -92,9 +93,9 @@ class Learner(Parameters):
         self.spec = spec
         self.rng = rng
         self._round = 0
-        self._acted = self._inside = self._trusted = False
-        self._started = True
+        self._started = self._acted = self._inside = self._trusted = False
         self.start()
+        self._started = True
 
     def start(self) -> None:
         """Hook called by :meth:`reset` with ``self.spec`` and ``self.rng`` set: build the initial state."""
@@ -231,7 +232,8 @@ def _guard_act(method: Method) -> Method:
             self._inside = False
         choices = check_choices(choices, self.spec, self._round + 1, source=f"{type(self).__name__}.{method.__name__}")
         self._acted = True
-        return choices
+        # A copy, since an author may return the array that holds the state.
+        return choices if self.spec.num_games is None else choices.copy()
 
     return act  # type: ignore[return-value]
 
@@ -269,14 +271,14 @@ def _guard_run(method: Method) -> Method:
         if not trusted:
             block = check_block(block, self.spec, self._round + 1)
         self._require_turn("run", len(block))
-        end = self._round + len(block)
+        first, rounds = self._round, len(block)
         self._trusted = True
         try:
-            choices: IntArray = method(self, block)
+            choices = method(self, block)
         finally:
             self._trusted = trusted
-        self._round = end
-        return choices
+        self._round = first + rounds
+        return check_choice_block(choices, self.spec, first + 1, rounds, source=f"{type(self).__name__}.run")
 
     return run  # type: ignore[return-value]
 
@@ -305,24 +307,23 @@ class LoopedLearner(Learner):
         """Build one copy a game."""
         single = GameSpec(self.spec.num_experts, self.spec.horizon)
         self._players = [copy.deepcopy(self.learner) for _ in range(self.spec.num_games or 1)]
-        streams = self.rng.spawn(len(self._players)) if self.spec.shape else [self.rng]
+        # A single copy takes the stream itself, so that a batch of one equals the single game.
+        streams = self.rng.spawn(len(self._players)) if len(self._players) > 1 else [self.rng]
         for player, stream in zip(self._players, streams, strict=True):
             player.reset(single, stream)
 
     def act(self) -> Any:
         """Ask every copy."""
-        return self._gather(player.act() for player in self._players)
+        return self._ask(lambda player, _: player.act(), self._players)
 
     def take(self, outcome: Any) -> Any:
         """Tell every copy its outcome."""
-        outcomes = np.broadcast_to(outcome, (len(self._players),))
-        return self._gather(player.take(value) for player, value in zip(self._players, outcomes, strict=True))
+        return self._ask(lambda player, value: player.take(value), np.broadcast_to(outcome, (len(self._players),)))
 
     def observe(self, losses: FloatArray) -> None:
         """Show every copy its losses."""
         rows = np.broadcast_to(losses, (len(self._players), self.spec.num_experts))
-        for player, row in zip(self._players, rows, strict=True):
-            player.observe(row)
+        self._ask(lambda player, row: player.observe(row), rows)
 
     def probabilities(self) -> FloatArray:
         """Stack the laws of the copies."""
@@ -340,9 +341,15 @@ class LoopedLearner(Learner):
         """Return the inner learner's bound."""
         return self.learner.regret_bound(spec, best_loss, against)
 
-    def _gather(self, choices: Any) -> Any:
-        array = np.array(list(choices))
-        return array if self.spec.shape else array[0]
+    def _ask(self, call: Callable[[Learner, Any], Any], arguments: Iterable[Any]) -> Any:
+        for player in self._players:
+            player._notes = None if self._notes is None else {}
+        answers = [call(player, argument) for player, argument in zip(self._players, arguments, strict=True)]
+        for name in self._players[0]._notes or {}:
+            values = [player._notes[name] for player in self._players if player._notes]
+            for row in zip(*values, strict=True):
+                self.note(name, row if self.spec.shape else row[0])
+        return np.array(answers) if self.spec.shape else answers[0]
 
 
 def looped(learner: Learner) -> Learner:

@@ -54,16 +54,22 @@ class Registry(Generic[Registered]):
     def register(self, name: str, target: type[Registered] | str) -> None:
         """Add a class, or its ``"module:Class"``, under a snake_case name.
 
+        A class may be registered again under its name, and a new definition of it (a notebook cell run twice)
+        replaces the old one.
+
         Raises:
             ArgumentError: if the name is not snake_case or taken, or the class has the wrong base.
         """
-        if not isinstance(name, str) or not re.fullmatch(r"[a-z][a-z0-9]*(_[a-z0-9]+)*", name):
-            raise ArgumentError(f"name: expected a snake_case name but found {name!r}")
+        # A word that began with a digit would let two names share one Gymnasium id.
+        if not isinstance(name, str) or not re.fullmatch(r"[a-z][a-z0-9]*(_[a-z][a-z0-9]*)*", name):
+            raise ArgumentError(
+                f"name: expected a snake_case name, words of a-z and 0-9 that begin with a letter, but found {name!r}"
+            )
         if not isinstance(target, str):
             self._check(target, name)
         known = self._targets.get(name)
-        if known is not None and known != target:
-            raise ArgumentError(f"name: {self._what} {name!r} is already registered as {known!r}")
+        if known is not None and _address(known) != _address(target):
+            raise ArgumentError(f"name: {self._what} {name!r} is already registered as {_address(known)!r}")
         self._targets[name] = target
 
     def names(self) -> tuple[str, ...]:
@@ -124,6 +130,10 @@ def constructor_keywords(cls: type[Any]) -> tuple[str, ...]:
         if inspect.Parameter.VAR_KEYWORD not in kinds:
             break
     return tuple(dict.fromkeys(names))
+
+
+def _address(target: type[Any] | str) -> str:
+    return target if isinstance(target, str) else f"{target.__module__}:{target.__qualname__}"
 
 
 def _distribution(point: Any) -> str:

@@ -14,11 +14,13 @@ import math
 import operator
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
-from typing_extensions import Self
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 FloatArray: TypeAlias = NDArray[np.float64]
 IntArray: TypeAlias = NDArray[np.int64]
@@ -109,9 +111,7 @@ class Guarantee:
     source: str = ""
 
     def __post_init__(self) -> None:
-        epsilon = float(self.epsilon)
-        if math.isnan(epsilon) or epsilon < 0:
-            raise ArgumentError(f"epsilon: expected a number >= 0 but found {self.epsilon!r}")
+        epsilon = math.inf if self.epsilon == math.inf else check_number("epsilon", self.epsilon, 0.0)
         object.__setattr__(self, "epsilon", epsilon)
         object.__setattr__(self, "delta", check_delta(self.delta))
         object.__setattr__(self, "adjacency", check_adjacency(self.adjacency))
@@ -183,7 +183,7 @@ def check_number(
     """
     low_open, high_open = low_open or low == -math.inf, high_open or high == math.inf
     try:
-        number = math.nan if isinstance(value, (bool, str)) else float(value)
+        number = math.nan if isinstance(value, (bool, np.bool_, str, bytes)) else float(value)
     except (TypeError, ValueError, OverflowError):
         number = math.nan
     above = number > low if low_open else number >= low
@@ -281,20 +281,52 @@ def check_choices(choices: Any, spec: GameSpec, round: int, *, source: str = "ch
     Raises:
         ChoiceError: wrong shape, not an integer, or not in 0..N-1.
     """
-    array = np.asarray(choices)
-    if array.shape != spec.shape:
-        raise ChoiceError(f"{source} of round {round}: expected shape {spec.shape} but found {array.shape}")
-    if array.dtype.kind not in "iu":
-        raise ChoiceError(
-            f"{source} of round {round}: expected integer expert ids but found dtype {array.dtype}: {choices!r}"
-        )
+    array = _as_experts(choices, spec.shape, f"{source} of round {round}")
     if array.min() < 0 or array.max() >= spec.num_experts:
-        bad = array[(array < 0) | (array >= spec.num_experts)].flat[0] if array.ndim else array
-        game = "" if not array.ndim else f" in game {int(np.flatnonzero(array == bad)[0])}"
-        raise ChoiceError(
-            f"{source} of round {round}{game}: expected an expert in 0..{spec.num_experts - 1} but found {int(bad)}"
-        )
+        _raise_bad_choice(array[None], spec, round, source)
     return int(array) if spec.num_games is None else array.astype(np.int64, copy=False)
+
+
+def check_choice_block(
+    choices: Any, spec: GameSpec, first_round: int, rounds: int, *, source: str = "choices"
+) -> IntArray:
+    """Return the choices of consecutive rounds as int64; see :func:`check_choices`.
+
+    Args:
+        choices: integer array of shape ``(R,)`` or, in a batch, ``(R, G)``; ids in 0..N-1.
+        spec: the game.
+        first_round: number of the block's first round, from 1.
+        rounds: number R of rounds.
+        source: what is being checked, for the message.
+
+    Raises:
+        ChoiceError: wrong shape, not integers, or not in 0..N-1.
+    """
+    array = _as_experts(choices, (rounds, *spec.shape), f"{source} from round {first_round}")
+    if array.min() < 0 or array.max() >= spec.num_experts:
+        _raise_bad_choice(array, spec, first_round, source)
+    return array.astype(np.int64, copy=False)
+
+
+def _as_experts(choices: Any, shape: tuple[int, ...], source: str) -> NDArray[Any]:
+    try:
+        array: NDArray[Any] = np.asarray(choices)
+    except ValueError as error:
+        raise ChoiceError(f"{source}: expected a rectangular array of expert ids but found {choices!r}") from error
+    if array.shape != shape:
+        raise ChoiceError(f"{source}: expected shape {shape} but found {array.shape}")
+    if array.dtype.kind not in "iu":
+        raise ChoiceError(f"{source}: expected integer expert ids but found dtype {array.dtype}: {choices!r}")
+    return array
+
+
+def _raise_bad_choice(block: NDArray[Any], spec: GameSpec, first_round: int, source: str) -> None:
+    row, *games = np.argwhere((block < 0) | (block >= spec.num_experts))[0]
+    game = f" in game {games[0]}" if games else ""
+    raise ChoiceError(
+        f"{source} of round {first_round + int(row)}{game}: expected an expert in 0..{spec.num_experts - 1} "
+        f"but found {int(block[(row, *games)])}"
+    )
 
 
 def _as_float(values: Any, source: str) -> FloatArray:
@@ -321,6 +353,10 @@ class Parameters:
     """Mixin that remembers constructor arguments, for printing and for building changed copies."""
 
     _given: dict[str, Any]
+
+    def __init__(self) -> None:
+        # Without it a class that has no constructor of its own would take, and ignore, any argument.
+        pass
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Any:  # noqa: D102 (object's own)
         instance = super().__new__(cls)
