@@ -30,9 +30,9 @@ test-here: $(VENV)/.dev ## Run the whole suite on the Python of .venv only
 	$(RUN) .ci/suites.py --here
 
 lint: $(VENV)/.dev ## Check layout, faults and types
-	$(RUN) -m ruff format --check .
-	$(RUN) -m ruff check .
-	$(RUN) -m mypy
+	@failed=; for check in "ruff format --check ." "ruff check ." mypy; do \
+		echo "$$check"; $(RUN) -m $$check || failed=1; \
+	done; test -z "$$failed"
 
 format: $(VENV)/.dev ## Lay the code out, and mend what can be mended
 	$(RUN) -m ruff format .

@@ -28,7 +28,8 @@ def main(arguments: list[str]) -> int:
         print(__doc__)
         return 2
     here = f"3.{sys.version_info.minor}"
-    rows = [(here, "whole suite, all extras", *suite(here, Path(sys.executable), "required"))]
+    failures: list[str] = []
+    rows = [(here, "whole suite, all extras", *suite(here, Path(sys.executable), "required", failures))]
     for minor in () if arguments else MINORS:
         version = f"3.{minor}"
         if version != here:
@@ -36,8 +37,8 @@ def main(arguments: list[str]) -> int:
             if found is None:
                 rows.append((version, "NOT TESTED", why_not, True))
             else:
-                rows.append((version, "core suite, no extra", *core_suite(version, found)))
-    print("\nPython")
+                rows.append((version, "core suite, no extra", *core_suite(version, found, failures)))
+    print("\n".join(["", *failures, "", "Python"]))
     for version, what, outcome, _ in rows:
         print(f"  {version:6}{what:25}{outcome}")
     return 0 if all(passed for *_, passed in rows) else 1
@@ -68,7 +69,7 @@ def interpreter(version: str) -> tuple[Path | None, str]:
     return None, "; ".join(tried) or f"no python{version} on PATH or in pyenv"
 
 
-def core_suite(version: str, base: Path) -> tuple[str, bool]:
+def core_suite(version: str, base: Path, failures: list[str]) -> tuple[str, bool]:
     """Install the core and the extra "test" for this Python and run the core suite."""
     print(f"\n== Python {version}: {base}", flush=True)
     environment = ROOT / ".venvs" / version
@@ -82,11 +83,11 @@ def core_suite(version: str, base: Path) -> tuple[str, bool]:
             stamp.write_text(state)
     except subprocess.CalledProcessError as error:
         return f"FAILED to install: {error}", False
-    return suite(version, python, "absent", "-m", "not slow")
+    return suite(version, python, "absent", failures, "-m", "not slow")
 
 
-def suite(version: str, python: Path, extras: str, *options: str) -> tuple[str, bool]:
-    """Run pytest, show its output, and return its last line and whether all passed."""
+def suite(version: str, python: Path, extras: str, failures: list[str], *options: str) -> tuple[str, bool]:
+    """Run pytest and show its output, add its failures to the list, and return its last line and whether all passed."""
     began = time.monotonic()
     command = [python, *PYTEST, f"--color={'yes' if sys.stdout.isatty() else 'no'}", *options]
     last = "no output"
@@ -103,6 +104,8 @@ def suite(version: str, python: Path, extras: str, *options: str) -> tuple[str, 
         for line in process.stdout:
             print(line, end="", flush=True)
             last = line.strip() or last
+            if line.startswith(("FAILED ", "ERROR ")):
+                failures.append(f"{version}: {line.rstrip()}")
     if process.returncode != 0:
         last = f"FAILED: {last}"
     return f"{last} [{time.monotonic() - began:.0f} s in all]", process.returncode == 0

@@ -251,7 +251,8 @@ class _Chunk:
         return False
 
     def _reset_adversary(self, seed: np.random.SeedSequence) -> None:
-        self.adversary.np_random = np.random.default_rng(seed)
+        # A fresh copy of the seed, since spawning in start() leaves a mark on the one in use.
+        self.adversary.np_random = np.random.default_rng(_seed_sequence(seed))
         self.adversary.reset()
 
     def play(self) -> Iterator[int]:

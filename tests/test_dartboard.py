@@ -573,6 +573,25 @@ def test_blocks_equal_the_loop(learner, games):
         np.testing.assert_array_equal(two.run(block), looped)
 
 
+@pytest.mark.parametrize("own", [0.0, 2.0])
+def test_coins_fall_as_stated(own):
+    """The share of 50,000 games that keep their expert, at the ends of its range; within 5.3 standard errors."""
+    learner = loose(batch_size=2, switch_probability=0.1, learning_rate=0.3, certificate="uncapped")
+    for play in ("loop", "run"):
+        learner.reset(GameSpec(50, 4, 50_000), np.random.default_rng(7))
+        block = np.full((2, 50), own / 2)
+        if play == "run":
+            first, second = learner.run(np.concatenate([block, block]))[[0, 2]]
+        else:
+            first = learner.act()
+            for losses in block:
+                learner.observe(losses)
+                second = learner.act()
+        keep = 0.9 * math.exp(-0.3 * own)
+        same = keep + (1 - keep) / 50
+        assert abs((first == second).mean() - same) <= 5.3 * math.sqrt(same * (1 - same) / 50_000)
+
+
 def test_regret_stays_under_the_bound():
     """Mean regret of 2,000 games below the certified bound plus 5.2 standard errors (false alarm below 1e-6 in all)."""
     horizon, experts = 1000, 10

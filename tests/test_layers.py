@@ -43,6 +43,7 @@ ORDER = (
     "study.tournament",
     "study.report",
     "cli",
+    "__main__",
 )
 
 # Import names that differ from the name of their distribution by more than "_" for "-".
@@ -119,7 +120,7 @@ def layer_faults(module: str, tree: ast.AST) -> Iterator[str]:
             if root != "dp_experts_env":
                 yield f"{module}:{line}: {package} must not import {root}"
             continue
-        if inner == ["__init__"] or inner == ["cli"]:
+        if inner in (["__init__"], ["cli"], ["__main__"]):
             continue
         if inner[-1] == "__init__" and target.split(".")[1:2] == inner[:1]:
             continue

@@ -524,7 +524,7 @@ def test_loss_files_are_replayed(tmp_path: Path) -> None:
         ({"epsilons": 0.0}, r"epsilons: expected a number in \(0, inf\) but found 0\.0"),
         ({"epsilons": ()}, r"epsilons: expected at least one"),
         ({"epsilons": "1"}, r"epsilons: expected a number"),
-        ({"epsilons": object()}, r"epsilons: expected numbers"),
+        ({"epsilons": object}, r"epsilons: expected numbers"),
         ({"delta": 1.0}, r"delta: expected a number in \[0, 1\)"),
         ({"num_games": 0}, r"num_games: expected an integer >= 1"),
         ({"num_experts": 0}, r"num_experts: expected an integer >= 1"),

@@ -254,6 +254,8 @@ def test_a_generator_set_by_hand_is_used():
     ("mode", "ends"), [(AutoresetMode.NEXT_STEP, [2, 6]), (AutoresetMode.SAME_STEP, [2, 5, 8])], ids=["next", "same"]
 )
 def test_episode_statistics(mode, ends):
+    if mode is AutoresetMode.SAME_STEP and tuple(map(int, gym.__version__.split(".")[:2])) < (1, 4):
+        pytest.skip("Gymnasium's own wrapper leaves a round out of each same-step episode before 1.4")
     envs = RecordEpisodeStatistics(AdversaryVectorEnv(Constant(N, 3), 2, autoreset_mode=mode))
     envs.reset(seed=0)
     found = []

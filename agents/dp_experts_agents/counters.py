@@ -41,7 +41,6 @@ from dp_experts_env.privacy.mechanisms import (
     Counter,
     HonakerCounter,
     SquareRootToeplitzCounter,
-    exponential_log_probabilities,
     exponential_probabilities,
     gaussian_scale,
     laplace_scale,
@@ -178,7 +177,8 @@ class GaussianLeader(CountedLosses):
         noisy += self._fixed
 
     def _choose(self, noisy: FloatArray) -> IntArray:
-        return noisy.argmin(-1)
+        leaders: IntArray = noisy.argmin(-1)
+        return leaders
 
 
 class PrivateLeader(CountedLosses):
@@ -230,20 +230,15 @@ class PrivateLeader(CountedLosses):
         self._rate = self._rate_for(self.spec)
 
     def probabilities(self) -> FloatArray:
-        """Return the law of the next choice given the noisy sums, for the regularised rule."""
-        return np.exp(self.outcomes())
+        """Return the law of the next choice given the noisy sums, for the regularised rule.
 
-    def outcomes(self) -> FloatArray:
-        """Return the log-probabilities of the next choice given the noisy sums, for the regularised rule.
-
-        The noise is part of the state, so these do not by themselves give the law of the choices.
+        The noise is part of the state, so a sequence of these is not the law of the choices.
         """
         if self.rule != "regularised":
-            return super().outcomes()
-        size = self.spec.num_experts
+            return super().probabilities()
         if self.round == 0:
-            return np.full(size, -math.log(size))
-        return exponential_log_probabilities(self._noisy, self._rate)
+            return np.full(self.spec.num_experts, 1.0 / self.spec.num_experts)
+        return exponential_probabilities(self._noisy, self._rate)
 
     def regret_bound(self, spec: GameSpec, best_loss: float, against: str = "oblivious") -> float:
         """Return the bound of the module text against oblivious adversaries, NaN where none is proved."""
@@ -294,7 +289,8 @@ class PrivateLeader(CountedLosses):
 
     def _choose(self, noisy: FloatArray) -> IntArray:
         if self.rule == "perturbed":
-            return noisy.argmin(-1)
+            leaders: IntArray = noisy.argmin(-1)
+            return leaders
         uniforms = self._selections.random(noisy.shape[:-1])
         return sample_inverse_cdf(exponential_probabilities(noisy, self._rate), uniforms)
 

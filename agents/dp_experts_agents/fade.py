@@ -144,6 +144,7 @@ class Fade(Learner):
         self._raise = self._threshold_noise.exponential(1.0 / self._plan.watch_epsilon, games)
         self._drift, self._margin = np.zeros(games), np.zeros(games)
         self._watching, self._good = np.zeros(games, dtype=bool), np.zeros(games, dtype=bool)
+        self._quiet = np.zeros(self.spec.shape, dtype=bool)
         self._usual = np.full(games, np.nan)
         self._last_emergency = np.zeros(games, dtype=np.int64)
         self._next_draw = np.full(games, FIRST_WAIT)
@@ -176,6 +177,8 @@ class Fade(Learner):
     def _decide(self, now: int) -> None:
         """Decide before the round after ``now`` completed ones."""
         if now == 0 or now % CHECK_EVERY:
+            self.note("triggered", self._quiet)
+            self.note("redrawn", self._quiet)
             return
         plan, games = self._plan, len(self._held)
         noise = self._query_noise.exponential(1.0 / plan.watch_epsilon, games)

@@ -230,7 +230,8 @@ class Hedge(ExponentialWeights):
         shifted = np.exp(-finite[..., None] * np.where(law > 0.0, losses - least[..., None], 0.0))
         mixed = least - np.log((law * shifted).sum(-1)) / finite
         # Rounding may make an exact zero slightly negative.
-        return np.maximum(np.where(np.isinf(rate), expected - least, expected - mixed), 0.0)
+        gap: FloatArray = np.maximum(np.where(np.isinf(rate), expected - least, expected - mixed), 0.0)
+        return gap
 
     def _unmixed(self, rate: Any) -> FloatArray:
         mixing, self.mixing = self.mixing, 0.0

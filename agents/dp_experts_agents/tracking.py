@@ -128,11 +128,8 @@ class PrivateFixedShare(CalibratedDartboard):
         """
         size = self.spec.num_experts
         joint = super().outcomes().reshape(-1, size + 1)
-        share = self._share if self._decides() else 0.0
-        moves = np.full((len(joint), size), share / size)
-        moves[np.arange(len(joint)), self._held] += 1.0 - share
         with np.errstate(divide="ignore"):
-            joint = np.concatenate([joint[:, :size], joint[:, size:] + np.log(moves)], axis=-1)
+            joint = np.concatenate([joint[:, :size], joint[:, size:] + np.log(self._kept_law())], axis=-1)
         return joint.reshape(*self.spec.shape, -1)
 
     def take(self, outcome: Any) -> Any:
@@ -143,6 +140,10 @@ class PrivateFixedShare(CalibratedDartboard):
         self._held = outcome % self.spec.num_experts
         self._record(~redrawn)
         return self._held.reshape(self.spec.shape)
+
+    def _kept_law(self) -> FloatArray:
+        share = self._share if self._decides() else 0.0
+        return super()._kept_law() * (1.0 - share) + share / self.spec.num_experts
 
     def _moving(self, coins: FloatArray, *others: FloatArray) -> NDArray[np.bool_]:
         moving: NDArray[np.bool_] = (coins >= self._surely) | (others[1] < self._share)

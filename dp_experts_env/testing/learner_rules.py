@@ -296,15 +296,17 @@ def small_games(case: LearnerCase) -> None:
 
 @RULES.add()
 def extremes(case: LearnerCase) -> None:
-    """A thousand rounds of losses all 0, all 1, or 1 for all experts but one keep the choices in range."""
+    """A thousand rounds of losses 1 for all experts, or for all but one, keep the choices in range; 0 for all too."""
     horizon, experts = 1000, case.num_experts
-    good = np.broadcast_to(np.where(np.arange(experts) == 1, 0.0, 1.0), (horizon, experts))
-    for name, block in (("all 0", np.zeros_like(good)), ("all 1", np.ones_like(good)), ("1 but for expert 1", good)):
-        for games in (None, 2):
-            played = case.start(games, horizon=horizon).run(block)
-            demand(np.all((played >= 0) & (played < experts)), f"choices out of range after losses {name}")
-    played = case.start(2, horizon=horizon).run(np.stack([good, 1.0 - good], axis=1))
-    demand(np.all((played >= 0) & (played < experts)), "choices out of range where games lose 0 and 1 all the time")
+    good = np.tile(np.where(np.arange(experts) == 1, 0.0, 1.0), (horizon, 1))
+    for name, games, block in (
+        ("all 0", None, np.zeros((horizon // 10, experts))),
+        ("all 1", None, np.ones((horizon, experts))),
+        ("0 for one expert and 1 for the others", None, good),
+        ("0 for one expert in one game, 1 for it in the other", 2, np.stack([good, 1.0 - good], axis=1)),
+    ):
+        played = case.start(games, horizon=horizon).run(block)
+        demand(np.all((played >= 0) & (played < experts)), f"choices out of range after losses {name}")
 
 
 @RULES.add()

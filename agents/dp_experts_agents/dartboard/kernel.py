@@ -78,6 +78,12 @@ class Dartboard(Learner):
         choices[since:] = self._held
         return choices.reshape(len(block), *self.spec.shape)
 
+    def probabilities(self) -> FloatArray:
+        """Return the law of the next choice given the expert held now, ``(N,)`` or ``(G, N)``."""
+        keep = self._keep_now()[:, None]
+        law: FloatArray = (1.0 - keep) * np.exp(self._log_law()) + keep * self._kept_law()
+        return law.reshape(*self.spec.shape, -1)
+
     def outcomes(self) -> FloatArray:
         """Return log-probabilities of "redrawn to i", i in 0..N-1, then of "kept"; ``(N + 1,)`` or ``(G, N + 1)``."""
         keep, law = self._keep_now()[:, None], self._log_law()
@@ -113,6 +119,10 @@ class Dartboard(Learner):
     def _law(self, score: FloatArray, games: IntArray) -> FloatArray:
         """The law of a redraw up to a factor, ``(N,)`` or one row for each of ``games``."""
         return np.exp(exponential_log_probabilities(score if score.ndim == 1 else score[games], self._rate))
+
+    def _kept_law(self) -> FloatArray:
+        """Where the choice is if the expert is kept, ``(G, N)``."""
+        return np.asarray(self._held[:, None] == np.arange(self.spec.num_experts), dtype=np.float64)
 
     def _log_law(self) -> FloatArray:
         return exponential_log_probabilities(self._score, self._rate)

@@ -20,9 +20,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import numpy as np
+from scipy.optimize import brentq
 from scipy.special import erfcx, log_ndtr
 
 from dp_experts_env.spec import ArgumentError, FloatArray, check_delta, check_epsilon, check_number
@@ -36,23 +38,40 @@ _TINY = 5e-324  # the least positive float: an underflowing delta is rounded up 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(10)
 
 
-def search(holds: Callable[[float], bool], good: float, bad: float, tolerance: float = 1e-13) -> float:
-    """Bisect between ``good``, where ``holds`` is true, and ``bad``; return a point where it is true.
+def search(excess: Callable[[float], float], good: float, bad: float, tolerance: float = 1e-13) -> float:
+    """The end of the private side: a point next to a root of ``excess``, at which it was found to be <= 0.
 
-    Whatever ``holds`` does in between, the result is ``good`` or a point at which it was evaluated and found true.
+    Args:
+        excess: <= 0 where enough privacy is left, as at ``good``; continuous in practice, but not trusted to be.
+        good: a point known to be private; the answer where nothing better was found.
+        bad: a point that need not be.
+        tolerance: relative accuracy of the root.
     """
-    while abs(good - bad) > tolerance * abs(good):
-        low, high = sorted((good, bad))
-        middle = math.sqrt(low) * math.sqrt(high) if low > 0 and high > 4 * low else low + (high - low) / 2
-        if not low < middle < high:
-            break
-        good, bad = (middle, bad) if holds(middle) else (good, middle)
-    return good
+
+    @cache
+    def clipped(value: float) -> float:
+        return min(max(excess(value), -1e3), 1e3)
+
+    if clipped(bad) <= 0:
+        return bad
+    if clipped(good) >= 0:
+        return good
+    root = float(brentq(clipped, good, bad, xtol=1e-300, rtol=max(tolerance, 1e-15), maxiter=1000))
+    step = tolerance
+    while clipped(root) > 0:
+        root = min(good, root * (1 + step)) if good > bad else max(good, root * (1 - step))
+        step *= 4
+    return root
 
 
-def grow(holds: Callable[[float], bool], good: float) -> float:
-    """Double ``good``, where ``holds`` is true, until it is false; return that point (at most the largest float)."""
-    while good < 1e300 and holds(2 * good):
+def log_ratio(delta: float, target: float) -> float:
+    """``log(delta / target)``: positive exactly where ``delta`` is above ``target``; -inf at 0."""
+    return math.log(delta / target) if delta > 0 else -math.inf
+
+
+def grow(excess: Callable[[float], float], good: float) -> float:
+    """Double ``good`` until ``excess`` is positive; return that point (at most the largest float)."""
+    while good < 1e300 and excess(2 * good) <= 0:
         good *= 2
     return 2 * good
 
@@ -283,9 +302,7 @@ def gaussian_epsilon(mu: float, delta: float) -> float:
     mu, delta = check_number("mu", mu, 0.0), check_delta(delta)
     if mu == 0 or delta == 0:
         return 0.0 if mu == 0 else math.inf
-    if gaussian_delta(mu, 0.0) <= delta:
-        return 0.0
-    return search(lambda value: gaussian_delta(mu, value) <= delta, zcdp_epsilon(mu * mu / 2, delta), 0.0)
+    return search(lambda value: log_ratio(gaussian_delta(mu, value), delta), zcdp_epsilon(mu * mu / 2, delta), 0.0)
 
 
 def gaussian_mu(epsilon: float, delta: float) -> float:
@@ -302,11 +319,11 @@ def gaussian_mu(epsilon: float, delta: float) -> float:
     if delta == 0:
         return 0.0
 
-    def holds(mu: float) -> bool:
-        return gaussian_delta(mu, epsilon) <= delta
+    def excess(mu: float) -> float:
+        return log_ratio(gaussian_delta(mu, epsilon), delta)
 
-    start = shrink(holds, math.sqrt(2 * zcdp_rho(epsilon, delta)))
-    return search(holds, start, grow(holds, start))
+    start = shrink(lambda mu: excess(mu) <= 0, math.sqrt(2 * zcdp_rho(epsilon, delta)))
+    return search(excess, start, grow(excess, start))
 
 
 # ------------------------------------------------------------------------------------- pure DP, then zero-concentrated
@@ -353,7 +370,7 @@ def mixed_epsilon(pure_epsilon: float, rho: float, delta: float) -> float:
     ceiling = pure_epsilon + zcdp_epsilon(rho, delta)
     if math.isinf(ceiling) or ceiling == pure_epsilon:
         return ceiling
-    return search(lambda value: mixed_delta(pure_epsilon, rho, value) <= delta, ceiling, 0.0)
+    return search(lambda value: log_ratio(mixed_delta(pure_epsilon, rho, value), delta), ceiling, 0.0)
 
 
 def mixed_rho(pure_epsilon: float, epsilon: float, delta: float) -> float:
@@ -372,8 +389,8 @@ def mixed_rho(pure_epsilon: float, epsilon: float, delta: float) -> float:
     if delta == 0:
         return 0.0
 
-    def holds(rho: float) -> bool:
-        return mixed_delta(pure_epsilon, rho, epsilon) <= delta
+    def excess(rho: float) -> float:
+        return log_ratio(mixed_delta(pure_epsilon, rho, epsilon), delta)
 
-    start = shrink(holds, zcdp_rho(epsilon - pure_epsilon, delta))
-    return search(holds, start, grow(holds, start)) if start > 0 else 0.0
+    start = shrink(lambda rho: excess(rho) <= 0, zcdp_rho(epsilon - pure_epsilon, delta))
+    return search(excess, start, grow(excess, start)) if start > 0 else 0.0

@@ -1,9 +1,9 @@
 """Who spent what: privacy spends, a ledger that adds them up, and a filter that refuses to overspend.
 
-Sums are exact: amounts are floats, which are rational numbers, and are added as fractions. A share such as
-``epsilon / (2 * R)`` is itself rounded, so 2 R of them may exceed epsilon by a last digit. A filter therefore *grants*:
-it returns the spend that it booked, which is the asked one, or, if asking overshoots by rounding alone, the asked one
-lowered to what is left. What is booked never exceeds the budget, not even by a rounding error.
+Sums are exact: a float is an integer multiple of a power of two, and amounts are added as such integers. A share such
+as ``epsilon / (2 * R)`` is itself rounded, so 2 R of them may exceed epsilon by a last digit. A filter therefore
+*grants*: it returns the spend that it booked, which is the asked one, or, if asking overshoots by rounding alone, the
+asked one lowered to what is left. What is booked never exceeds the budget, not even by a rounding error.
 """
 
 from __future__ import annotations
@@ -11,12 +11,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from fractions import Fraction
 
 from dp_experts_env.privacy.accounting.curves import zcdp_epsilon, zcdp_rho
 from dp_experts_env.spec import ArgumentError, BudgetError, check_delta, check_epsilon, check_number
 
-_OVER_BUDGET, _OVER_ASKED = Fraction(1, 10**12), Fraction(1, 10**6)
+_BITS = (
+    2150  # exact amounts are integers in units of 2^-2150: floats reach down to 2^-1074, half their squares to 2^-2149
+)
 
 
 @dataclass(frozen=True)
@@ -92,22 +93,41 @@ class Ledger:
             ArgumentError: if delta is not in [0, 1).
         """
         delta, total = check_delta(delta), self.total()
-        left = Fraction(delta) - sum((Fraction(spend.delta) for spend in self._spends), Fraction(0))
+        left = _units(delta) - sum(_units(spend.delta) for spend in self._spends)
         if left < 0:
             return math.inf
         bound = total.epsilon + zcdp_epsilon(total.rho, _down(left))
         if total.delta == 0 and delta > 0:
-            rho = float(sum(map(_as_rho, self._spends), Fraction(0)))
-            bound = min(bound, zcdp_epsilon(rho, delta))
+            bound = min(bound, zcdp_epsilon(_float(sum(map(_rho_units, self._spends))), delta))
         return bound
 
     def __repr__(self) -> str:
         return f"Ledger({', '.join(map(repr, self._spends))})"
 
 
-def _as_rho(spend: Spend) -> Fraction:
+def _units(value: float) -> int:
+    numerator, denominator = value.as_integer_ratio()
+    return numerator << (_BITS + 1 - denominator.bit_length())
+
+
+def _float(units: int) -> float:
+    return units / (1 << _BITS)
+
+
+def _down(units: int) -> float:
+    value = _float(units)
+    return value if _units(value) <= units else math.nextafter(value, 0.0)
+
+
+def _rho_units(spend: Spend) -> int:
     """Exact zCDP cost: an epsilon-DP mechanism is epsilon^2/2-zCDP (Bun and Steinke 2016, Proposition 1.4)."""
-    return Fraction(spend.rho) + Fraction(spend.epsilon) ** 2 / 2
+    return _units(spend.rho) + (_units(spend.epsilon) ** 2 >> (_BITS + 1))
+
+
+def _costs(spend: Spend, concentrated: bool) -> dict[str, int]:
+    if concentrated:
+        return {"rho": _rho_units(spend)}
+    return {"epsilon": _units(spend.epsilon), "delta": _units(spend.delta)}
 
 
 class Filter:
@@ -151,15 +171,15 @@ class Filter:
     @property
     def spent(self) -> Spend:
         """What has been booked, never above the budget."""
-        return Spend(label="spent", **{name: float(value) for name, value in self._sums.items()})
+        return Spend(label="spent", **{name: _float(units) for name, units in self._sums.items()})
 
     @property
     def left(self) -> Spend:
         """What may still be spent, rounded down."""
         return Spend(label="left", **{name: _down(self._left(name)) for name in self._sums})
 
-    def _left(self, name: str) -> Fraction:
-        return Fraction(getattr(self.budget, name)) - self._sums[name]
+    def _left(self, name: str) -> int:
+        return _units(getattr(self.budget, name)) - self._sums[name]
 
     def spend(self, epsilon: float = 0.0, delta: float = 0.0, label: str = "", *, rho: float = 0.0) -> Spend:
         """Book a spend and return what was granted: run the mechanism with the amounts returned.
@@ -189,40 +209,29 @@ class Filter:
             granted = self._grant(name, cost, granted)
         costs = _costs(granted, concentrated)
         self.ledger.compose(granted)
-        self._sums = {name: value + costs[name] for name, value in self._sums.items()}
+        self._sums = {name: units + costs[name] for name, units in self._sums.items()}
         return granted
 
-    def _grant(self, name: str, cost: Fraction, asked: Spend) -> Spend:
-        left, budget = self._left(name), Fraction(getattr(self.budget, name))
+    def _grant(self, name: str, cost: int, asked: Spend) -> Spend:
+        left, budget = self._left(name), _units(getattr(self.budget, name))
         over = cost - left
         if over <= 0:
             return asked
-        if over > min(_OVER_BUDGET * budget, _OVER_ASKED * cost):
+        if over * 10**12 > budget or over * 10**6 > cost:
             raise BudgetError(
                 f"{name}: spent {_show(self._sums[name])} of the budget {_show(budget)}, asked {_show(cost)}, "
                 f"{_show(left)} left; nothing has been spent"
             )
         if name == "rho" and asked.epsilon > 0:
-            epsilon = math.sqrt(2 * left)
-            while Fraction(epsilon) ** 2 / 2 > left:
-                epsilon = math.nextafter(epsilon, 0.0)
-            return replace(asked, epsilon=epsilon)
+            granted = replace(asked, epsilon=math.sqrt(2 * _float(left)))
+            while _rho_units(granted) > left:
+                granted = replace(asked, epsilon=math.nextafter(granted.epsilon, 0.0))
+            return granted
         return replace(asked, **{name: _down(left)})  # type: ignore[arg-type]
 
     def __repr__(self) -> str:
         return f"Filter(budget={self.budget!r}, spent={self.spent!r})"
 
 
-def _costs(spend: Spend, concentrated: bool) -> dict[str, Fraction]:
-    if concentrated:
-        return {"rho": _as_rho(spend)}
-    return {"epsilon": Fraction(spend.epsilon), "delta": Fraction(spend.delta)}
-
-
-def _down(value: Fraction) -> float:
-    number = float(value)
-    return number if Fraction(number) <= value else math.nextafter(number, 0.0)
-
-
-def _show(value: float | Fraction) -> str:
-    return repr(float(f"{float(value):.6g}"))
+def _show(units: int) -> str:
+    return repr(float(f"{_float(units):.6g}"))

@@ -44,7 +44,7 @@ def learning_rate(
     - delta = 0, any method: the pure rate epsilon / (2 (T - 1)); adaptive adversaries.
 
     These are for "replace"; under "zero_out" every rate doubles. Rates are rounded towards privacy; "optimal" gives up
-    5e-5 of the rate to be certified, and may be non-monotone in its arguments by that much.
+    2e-5 of the rate to be certified, and may be non-monotone in its arguments by that much.
     With one round no draw is affected and every rate is private; the rate of two rounds is returned ("seed": its
     formula at T = 1). Results are cached; "optimal" takes about 0.1 s at 100,000 rounds, 1 s at 10 million.
 
