@@ -139,7 +139,8 @@ class FollowThePerturbedLeader(Learner):
         if totals.ndim <= len(self.spec.shape) + 1:
             totals = totals.reshape(len(block), *(1 for _ in self.spec.shape), self.spec.num_experts)
         head_start = self._draw((len(block),)) if self._head_start is None else self._head_start
-        return (totals - head_start).argmin(-1)
+        leaders: IntArray = (totals - head_start).argmin(-1)
+        return leaders
 
     def regret_bound(self, spec: GameSpec, best_loss: float, against: str = "oblivious") -> float:
         """Return the bound of the class text minus L*; NaN for lazy noise against adaptive adversaries."""

@@ -188,6 +188,7 @@ def regret_figure(table: pd.DataFrame, curves: pd.DataFrame) -> Figure:
                 part["mean_regret"].to_numpy(),
                 part["ci95"].to_numpy(),
                 marker="x" if here else "",
+                shade=0.15 if len(styles) <= 10 else 0.07,
                 **styles[row.learner],
             )
             finals.append(float(part["mean_regret"].iloc[-1]))
@@ -263,10 +264,10 @@ def _legend(learner: str, rows: pd.DataFrame) -> str:
     return f"{learner}, {budget(_rows(rows)[0])}".replace("none", "not private")
 
 
-def _draw(panel: Axes, rounds: Any, mean: Any, half: Any, marker: str = "", **style: Any) -> Any:
+def _draw(panel: Axes, rounds: Any, mean: Any, half: Any, marker: str = "", shade: float = 0.15, **style: Any) -> Any:
     (line,) = panel.plot(rounds, mean, linewidth=1.4, **style)
     if np.isfinite(half).all():
-        panel.fill_between(rounds, mean - half, mean + half, color=style["color"], alpha=0.15, linewidth=0, zorder=1)
+        panel.fill_between(rounds, mean - half, mean + half, color=style["color"], alpha=shade, linewidth=0, zorder=1)
     if marker:
         panel.plot(rounds[-1:], mean[-1:], marker=marker, color=style["color"], clip_on=False, zorder=4)
     return line

@@ -600,13 +600,16 @@ def _tables(
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
     import pandas as pd
 
-    table, curves = [], []
+    table: list[dict[str, Any]] = []
+    curves: dict[str, list[Any]] = {name: [] for name in CURVE_COLUMNS}
     for adversary, learner, asked, cell in rows:
         record = records[cell.digest]
         label = {"adversary": adversary, "learner": learner, "asked_epsilon": asked}
         table.append({**label, **record, **_compared(record, references.get(adversary))})
-        curves.append(pd.DataFrame({**label, **record["curve"]}).astype(CURVE_COLUMNS))
-    return pd.DataFrame(table)[list(COLUMNS)].astype(COLUMNS), pd.concat(curves, ignore_index=True)
+        checkpoints = len(record["curve"]["round"])
+        for name, column in curves.items():
+            column += record["curve"][name] if name in record["curve"] else [label[name]] * checkpoints
+    return pd.DataFrame(table)[list(COLUMNS)].astype(COLUMNS), pd.DataFrame(curves).astype(CURVE_COLUMNS)
 
 
 def _compared(record: dict[str, Any], reference: dict[str, Any] | None) -> dict[str, float]:
