@@ -579,7 +579,7 @@ def main() -> None:
     debug = "--debug" in arguments
     try:
         app([argument for argument in arguments if argument != "--debug"], prog_name="dp-experts")
-    except GameError as error:
+    except (GameError, OSError) as error:
         if debug:
             raise
         print(f"dp-experts: {' '.join(str(error).split())}", file=sys.stderr)

@@ -157,6 +157,22 @@ def test_certificate_of_long_bounded_range_composition_agrees_with_all_candidate
     assert not composition._bounded_range_holds(total, math.log(exact * 0.999), step, count)
 
 
+def test_without_a_certificate_the_next_valid_bound_is_returned(monkeypatch):
+    def forget():
+        for cached in (rates._step, composition._step_epsilon, composition._bounds):
+            cached.cache_clear()
+
+    forget()
+    monkeypatch.setattr(composition, "_bounded_range_holds", lambda *_: False)
+    try:
+        assert acc.learning_rate(1.0, 1e-6, 1000, "optimal") == acc.learning_rate(1.0, 1e-6, 1000, "zcdp")
+        bounds = acc.composition_bounds(0.01, 1000, 1e-6, "bounded_range", adaptive=False)
+        assert bounds["bounded_range"] == bounds["zcdp"]
+        assert composition.bounded_range_delta(1.0, 0.01, 1000) == composition.optimal_delta(1.0, 0.01, 1000)
+    finally:
+        forget()
+
+
 @pytest.mark.parametrize("seed", range(5))
 def test_real_exponential_mechanisms_stay_within_the_bounded_range_bounds(seed):
     rng = np.random.default_rng(seed)

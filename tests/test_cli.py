@@ -302,6 +302,14 @@ def test_our_errors_are_one_line(
     assert not list(tmp_path.iterdir()), "nothing is written before the arguments are known to be good"
 
 
+def test_a_full_disk_is_one_line(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*arguments: Any, **keywords: Any) -> None:
+        raise OSError(28, "No space left on device", "cells/x.json")
+
+    monkeypatch.setattr(cli, "tournament", full)
+    assert "No space left on device: 'cells/x.json'" in run.refused("bench")
+
+
 def test_debug_shows_where(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     for arguments in (["--debug", "play", "hegde", "rain"], ["play", "hegde", "rain", "--debug"]):
         monkeypatch.setattr(sys, "argv", ["dp-experts", *arguments])

@@ -76,13 +76,18 @@ ADVERSARY_RULES = (
 STOCHASTIC = {"seeds", "identical_rounds"}
 
 # What each learner claims besides, which is checked where it is there.
-CLAIMS = {
-    "follow_the_leader": {"probabilities", "outcomes"},
+LAW = {"probabilities", "outcomes"}
+CLAIMS: dict[str, set[str]] = {
+    "fade": set(),
+    "follow_the_leader": LAW,
     "follow_the_perturbed_leader": {"regret"},
-    "hedge": {"regret", "probabilities", "outcomes"},
-    "private_hedge": {"privacy", "regret", "probabilities", "outcomes"},
-    "shrinking_dartboard": {"regret", "outcomes"},
-    "uniform": {"privacy", "regret", "probabilities", "outcomes"},
+    "gaussian_leader": {"regret"},
+    "hedge": {"regret", *LAW},
+    "phased_selection": {"privacy", "regret", *LAW},
+    "private_hedge": {"privacy", "regret", *LAW},
+    "private_leader": {"regret", "probabilities"},
+    "shrinking_dartboard": {"regret", *LAW},
+    "uniform": {"privacy", "regret", *LAW},
 }
 DETERMINISTIC = {"follow_the_leader"}
 # The constructor arguments that change what a learner is.
@@ -90,20 +95,28 @@ VARIANTS: tuple[tuple[str, dict[str, Any], set[str]], ...] = (
     ("follow_the_perturbed_leader", {"fresh": False}, {"regret"}),
     ("follow_the_perturbed_leader", {"noise": "gumbel", "learning_rate": 0.7}, {"regret", "probabilities"}),
     ("follow_the_perturbed_leader", {"noise": "gumbel", "fresh": False}, {"regret"}),
-    ("hedge", {"learning_rate": 1.0}, {"regret", "probabilities", "outcomes"}),
-    ("hedge", {"learning_rate": "small_loss", "best_loss": 2.0}, {"regret", "probabilities", "outcomes"}),
-    ("hedge", {"learning_rate": "adahedge"}, {"regret", "probabilities", "outcomes"}),
-    ("hedge", {"learning_rate": "adahedge", "mixing": 0.3}, {"regret", "probabilities", "outcomes"}),
-    ("private_hedge", {"method": "seed", "epsilon": 3.0}, {"privacy", "regret", "probabilities", "outcomes"}),
-    ("private_hedge", {"method": "optimal", "delta": 1e-3}, {"privacy", "regret", "probabilities", "outcomes"}),
-    ("private_hedge", {"delta": 0.0, "epsilon": 4.0}, {"privacy", "regret", "probabilities", "outcomes"}),
-    ("private_hedge", {"adjacency": "zero_out", "epsilon": 4.0}, {"privacy", "regret", "probabilities", "outcomes"}),
-    ("shrinking_dartboard", {"learning_rate": 1.5}, {"regret", "outcomes"}),
+    ("hedge", {"learning_rate": 1.0}, {"regret", *LAW}),
+    ("hedge", {"learning_rate": "small_loss", "best_loss": 2.0}, {"regret", *LAW}),
+    ("hedge", {"learning_rate": "adahedge"}, {"regret", *LAW}),
+    ("hedge", {"learning_rate": "adahedge", "mixing": 0.3}, {"regret", *LAW}),
+    ("private_hedge", {"method": "seed", "epsilon": 3.0}, {"privacy", "regret", *LAW}),
+    ("private_hedge", {"method": "optimal", "delta": 1e-3}, {"privacy", "regret", *LAW}),
+    ("private_hedge", {"delta": 0.0, "epsilon": 4.0}, {"privacy", "regret", *LAW}),
+    ("private_hedge", {"adjacency": "zero_out", "epsilon": 4.0}, {"privacy", "regret", *LAW}),
+    ("shrinking_dartboard", {"learning_rate": 1.5}, {"regret", *LAW}),
+    ("fade", {"delta": 0.0, "epsilon": 5.0}, set()),
+    ("fade", {"adjacency": "zero_out", "epsilon": 5.0}, set()),
+    ("gaussian_leader", {"adjacency": "zero_out", "epsilon": 9.0}, {"regret"}),
+    ("phased_selection", {"adjacency": "zero_out", "epsilon": 5.0}, {"privacy", "regret", *LAW}),
+    ("private_leader", {"delta": 0.0, "epsilon": 9.0}, {"regret", "probabilities"}),
+    ("private_leader", {"counter": "tree", "rule": "perturbed", "epsilon": 9.0}, {"regret"}),
+    ("private_leader", {"counter": "honaker", "epsilon": 9.0}, {"regret", "probabilities"}),
 )
 
-ADVERSARIES = {
+ADVERSARIES: dict[str, set[str]] = {
     "alternating": set(),
     "bernoulli": STOCHASTIC,
+    "family": set(),
     "foreseer": set(),
     "planted": STOCHASTIC,
     "punish_last": set(),

@@ -363,10 +363,10 @@ def test_floor_of_frozen_learners():
     """Whoever holds its expert over batches pays B E max_i (n/2 - Bin_i(n, 1/2)) on losses constant in batches.
 
     Losses are fair coins, one a batch and expert, so every such learner loses T/2 on average and its mean regret is
-    exactly that figure, of order sqrt(T B ln N/2). 4,000 games: two-sided test at 5.3 standard errors (false alarm
+    exactly that figure, of order sqrt(T B ln N/2). 2,000 games: two-sided test at 5.3 standard errors (false alarm
     1.2e-7). Hedge at the same rate but drawing each round has less than half of it.
     """
-    games, batch, blocks, experts = 4000, 20, 50, 4
+    games, batch, blocks, experts = 2000, 20, 50, 4
     tails = binom.cdf(np.arange(blocks + 1), blocks, 0.5)
     least = np.arange(blocks + 1) @ -np.diff((1 - np.concatenate([[0.0], tails])) ** experts)
     floor = batch * (blocks / 2 - least)

@@ -9,6 +9,7 @@ import pickle
 import tracemalloc
 from typing import Any
 
+import gymnasium as gym
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -731,6 +732,62 @@ def test_a_deterministic_player_is_punishable() -> None:
     foe = dpe.make_adversary("foreseer", num_experts=10, horizon=1000)
     match = dpe.play(dpe.make_learner("follow_the_leader"), foe, seed=0)
     assert (match.learner_loss[0], match.best_loss[0], match.regret[0]) == (1000.0, 100.0, 900.0)
+
+
+@pytest.mark.parametrize("name", dpe.learners())
+def test_nothing_moves_before_the_reveal(name: str) -> None:
+    """Permuting the losses of round t changes no choice up to round t, played in blocks or by rounds."""
+    rows = np.random.default_rng(1).random((12, 4))
+    learner = dpe.make_learner(name)
+
+    class Seen(Table):
+        """Plays round by round."""
+
+        def emit(self) -> Any:
+            return np.broadcast_to(super().emit(), (*self.game.shape, self.num_experts))
+
+        def see(self, choices: Any) -> None:
+            pass
+
+    for cls in (Table, Seen):
+        whole = dpe.play(learner, cls(rows), 20, seed=1, record="choices", override=True).choices
+        for number in range(12):
+            changed = rows.copy()
+            changed[number] = changed[number, [2, 3, 0, 1]]
+            other = dpe.play(learner, cls(changed), 20, seed=1, record="choices", override=True).choices
+            assert whole is not None
+            assert other is not None
+            np.testing.assert_array_equal(other[:, : number + 1], whole[:, : number + 1])
+
+
+def test_an_observation_never_shows_the_losses_to_come() -> None:
+    rows = np.random.default_rng(1).random((6, 4))
+    for number in range(6):
+        changed = rows.copy()
+        changed[number] = changed[number, ::-1]
+        shown = []
+        for table in (Table(rows), Table(changed)):
+            observation, info = table.reset(seed=0)
+            seen = [(observation, info)]
+            for _ in range(number):
+                observation, _, _, _, info = table.step(2)
+                seen.append((observation, info))
+            shown.append(seen)
+        for (left, known), (right, also) in zip(*shown, strict=True):
+            np.testing.assert_array_equal(left, right)
+            assert repr(known) == repr(also)
+
+
+@pytest.mark.parametrize("name", dpe.adversaries())
+def test_what_names_no_expert_is_a_value_error(name: str) -> None:
+    env = gym.make(dpe.env_id(name), disable_env_checker=True).unwrapped
+    env.reset(seed=0)
+    for action in (99 + env.action_space.n, -1):
+        with pytest.raises(
+            ValueError, match=rf"expected an expert in 0\.\.{env.action_space.n - 1} but found {action}"
+        ):
+            env.step(action)
+    assert env.step(0)[4]["round"] == 1
 
 
 def test_every_learner_meets_every_adversary_without_adapters() -> None:

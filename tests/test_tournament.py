@@ -99,6 +99,7 @@ def test_one_row_a_cell_in_order() -> None:
     assert set(result.table["kind"]) == {"stochastic", "adaptive"}
     assert (result.table[["num_experts", "horizon", "num_games"]] == [4, 30, 6]).all().all()
     assert (result.curves.groupby(["adversary", "learner", "asked_epsilon"], dropna=False).size() == 30).all()
+    assert repr(result) == "Tournament(8 matches: 3 learners, 2 adversaries, seed 0)"
 
 
 def test_a_row_is_the_match_that_its_seed_replays() -> None:

@@ -5,9 +5,10 @@ The kernel that :class:`SmallLoss` and :class:`Realizable` plan.
 **Mechanism.** The first expert x is uniform. A *window* begins, with fresh threshold noise xi of rate e_a (scale
 1/e_a). After every ``stride`` rounds the loss r of x in the window is queried: alarm if r + nu >= tau_j + xi, nu fresh
 of rate e_b, j the number of redraws so far. At an alarm a coin keeps x with probability exp(-eta_j max(r, C)), C =
-1/(e^{e_c} - 1), or (no coin) never; else x is redrawn from P(i) proportional to exp(-eta_j L(i)), L the losses of all
-rounds so far, and j grows by one. Either way a new window begins. After ``cap`` redraws there are no more alarms. The
-rates eta_j = eta (1 + j/m)^-p may taper off and the thresholds tau_j = tau (1 + j/m)^g grow, by public schedules.
+1/(e^{e_c} - 1), or (no coin) never; else x is redrawn from P(i) proportional to exp(-eta_j max(L(i), lift)), L the
+losses of all rounds so far, and j grows by one. Either way a new window begins. After ``cap`` redraws there are no
+more alarms. The rates eta_j = eta (1 + j/m)^-p may taper off and the thresholds tau_j = tau (1 + j/m)^g grow, by public
+schedules.
 
 **Privacy** [DERIVED]. Transcript: the alarms, the coins and the choices. One loss vector is changed. Before its round
 both worlds are equal. Given the transcript up to the beginning of its window, an adaptive adversary's other losses in
@@ -21,8 +22,8 @@ that window are fixed and equal in both worlds as long as no alarm comes, and so
    max(r, C) (1 - e^{-s} is concave). Without the floor C the coin would be private for no epsilon. Together, alarm and
    kept lie in [-e_a - eta_j, e_b], alarm and redrawn in [-e_a, e_b + e_c]: the pair is w-DP, w = max(e_a + eta, e_b +
    e_c), and has bounded range e_a + e_b + eta + e_c. Without a coin w = max(e_a, e_b), range e_a + e_b.
-3. *Every later redraw*, the one at this alarm included: L moves by a vector in [-1, 1]^N, bounded range a_j = 2 eta_j
-   (``replace``), or in [-1, 0]^N, a_j = eta_j (``zero_out``); a_j^2/8-zCDP.
+3. *Every later redraw*, the one at this alarm included: max(L, lift) moves by a vector in [-1, 1]^N, bounded range
+   a_j = 2 eta_j (``replace``), or in [0, 1]^N up to the sign, a_j = eta_j (``zero_out``); a_j^2/8-zCDP.
 
 Along every path the costs add up (at most ``cap`` redraws, and one an alarm), so against adaptive adversaries:
 "pure", epsilon = w + sum a_j; "mixed", w-DP followed by sum a_j^2/8-zCDP; "zcdp", rho = (range of 2)^2/8 + sum a_j^2/8.
@@ -33,202 +34,28 @@ expert goes unnoticed. Guarantees hold in ideal arithmetic.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dp_experts_agents.baselines import running_totals
+from dp_experts_agents.watch_plans import SOURCES, Plan
 from dp_experts_env.learner import Learner
-from dp_experts_env.privacy.accounting import mixed_delta, mixed_epsilon, mixed_rho, zcdp_epsilon, zcdp_rho
 from dp_experts_env.privacy.mechanisms import (
     AboveThreshold,
     exponential_log_probabilities,
     exponential_probabilities,
-    laplace_scale,
     sample_inverse_cdf,
     sample_outcomes,
 )
-from dp_experts_env.spec import Adjacency, BudgetError, FloatArray, GameSpec, Guarantee, IntArray
+from dp_experts_env.spec import Adjacency, FloatArray, GameSpec, Guarantee, IntArray
 
 LAW_ROUNDS = 64
 """Longest horizon for which a learner keeps what ``outcomes`` needs: the queries of its windows."""
 
 _WINDOW = 16
-_SLACK = 1e-12
-
-SOURCES = {
-    "pure": "watched expert: one watch and coin, then bounded-range redraws, basic composition [DERIVED]",
-    "mixed": "watched expert: one watch and coin (pure DP), then bounded-range redraws (zCDP) [DERIVED]",
-    "zcdp": "watched expert: one watch and coin and bounded-range redraws, zCDP, tight conversion [DERIVED]",
-}
-
-
-# ------------------------------------------------------------------------------------------------------------ the plan
-
-
-@dataclass(frozen=True)
-class Plan:
-    """The constants of a watched expert and what is proved for them; see the module.
-
-    Attributes:
-        learning_rate: eta > 0, of the first redraw.
-        threshold: tau >= 0, of the first window.
-        threshold_epsilon: e_a > 0, rate of the threshold noise.
-        query_epsilon: e_b > 0, rate of the query noise.
-        coin_epsilon: e_c > 0; ``None`` for no coin: every alarm redraws.
-        stride: rounds between queries, an integer >= 1.
-        cap: most redraws after the first draw; ``None`` for no cap.
-        taper: p >= 0.
-        growth: g >= 0.
-        scale: m > 0.
-        noise: "exponential" or "laplace".
-        epsilon: what is certified at ``delta``.
-        delta: failure probability of that certificate.
-        method: a key of ``SOURCES``, or "paper".
-    """
-
-    learning_rate: float
-    threshold: float
-    threshold_epsilon: float
-    query_epsilon: float
-    coin_epsilon: float | None = None
-    stride: int = 1
-    cap: int | None = None
-    taper: float = 0.0
-    growth: float = 0.0
-    scale: float = 1.0
-    noise: str = "exponential"
-    epsilon: float = math.inf
-    delta: float = 0.0
-    method: str = "pure"
-
-    @property
-    def floor(self) -> float:
-        """C, the least loss that the coin is flipped with; 0 without a coin."""
-        return 0.0 if self.coin_epsilon is None else 1.0 / math.expm1(self.coin_epsilon)
-
-    def redraws(self, horizon: int) -> int:
-        """Most redraws after the first draw in a game of this horizon."""
-        alarms = (horizon - 1) // self.stride
-        return alarms if self.cap is None else min(alarms, self.cap)
-
-    def rates(self, horizon: int) -> FloatArray:
-        """eta_j of the redraws there can be, shape ``(redraws,)``."""
-        return np.asarray(self.learning_rate * _schedule(self.redraws(horizon), self.scale, -self.taper))
-
-    def thresholds(self, horizon: int) -> FloatArray:
-        """tau_j after j redraws, shape ``(redraws + 1,)``; infinite where the cap is reached."""
-        number = self.redraws(horizon)
-        levels = np.asarray(self.threshold * _schedule(number + 1, self.scale, self.growth))
-        if number == self.cap:
-            levels[-1] = np.inf
-        return levels
-
-    def watch(self) -> AboveThreshold:
-        """The AboveThreshold instance of one window, with its scales rounded towards privacy."""
-        return AboveThreshold(
-            laplace_scale(1.0, self.threshold_epsilon), laplace_scale(1.0, self.query_epsilon), noise=self.noise
-        )
-
-    def costs(self, horizon: int, adjacency: Adjacency) -> tuple[float, float, float, float]:
-        """Return w, the bounded range of watch and coin, the sum of a_j and the sum of a_j^2/8, rounded up."""
-        down, up = self.watch().privacy_loss_range("suffix_constant")
-        if self.coin_epsilon is not None:
-            down, up = down + self.learning_rate, up + self.coin_epsilon
-        steps = self.rates(horizon) * (1.0 if adjacency is Adjacency.ZERO_OUT else 2.0)
-        grown = 1 + _SLACK
-        total, squares = math.fsum(steps), math.fsum(steps * steps) / 8
-        return max(down, up) * grown, (down + up) * grown, total * grown, squares * grown
-
-    def certified(self, horizon: int, epsilon: float, delta: float, adjacency: Adjacency) -> Plan:
-        """Return the plan with the least epsilon that is certified at ``delta``, and its method.
-
-        Raises:
-            BudgetError: if it exceeds ``epsilon``.
-        """
-        pure, span, steps, squares = self.costs(horizon, adjacency)
-        found = [(pure + steps, 0.0, "pure")]
-        if delta > 0:
-            found += [
-                (zcdp_epsilon(span * span / 8 + squares, delta), delta, "zcdp"),
-                (mixed_epsilon(pure, squares, delta), delta, "mixed"),
-            ]
-        spent, at, method = min(found)
-        if spent > epsilon:
-            raise BudgetError(
-                f"learning_rate: {self.learning_rate:.6g} with threshold_epsilon={self.threshold_epsilon:.6g}, "
-                f"query_epsilon={self.query_epsilon:.6g}, coin_epsilon={self.coin_epsilon}, cap={self.cap} certifies "
-                f"epsilon={spent:.6g} at delta={delta:g}, T={horizon}, but epsilon={epsilon:g} was asked; lower it, or "
-                "the cap"
-            )
-        return replace(self, epsilon=spent, delta=at, method=method)
-
-
-def _schedule(number: int, scale: float, power: float) -> Any:
-    return np.ones(number) if power == 0.0 else (1.0 + np.arange(number) / scale) ** power
-
-
-def solve(
-    plan: Plan, watch_epsilon: float, horizon: int, epsilon: float, delta: float, adjacency: Adjacency
-) -> Plan:
-    """Return the plan with its rates solved for: watch and coin cost ``watch_epsilon``, the redraws all that is left.
-
-    e_b = w - e_c and e_a = w - eta with a coin, e_a = e_b = w without; eta is the largest that some method allows,
-    at most w/2 with a coin.
-
-    Args:
-        plan: the constants but ``learning_rate``, ``threshold_epsilon`` and ``query_epsilon``, which are ignored; a
-            coin needs e_c < w.
-        watch_epsilon: w, in (0, epsilon).
-        horizon: T.
-        epsilon: budget, > 0.
-        delta: in [0, 1).
-        adjacency: neighbouring relation.
-    """
-    span = 2.0 * watch_epsilon
-    weights = _schedule(plan.redraws(horizon), plan.scale, -plan.taper)
-    weights = weights * (1.0 if adjacency is Adjacency.ZERO_OUT else 2.0)
-    spare = 1 - 4 * _SLACK
-    total, squares = max(math.fsum(weights), 1e-300), max(math.fsum(weights * weights) / 8, 1e-300)
-    rates = [((epsilon - watch_epsilon * (1 + _SLACK)) / total * spare, 0.0, "pure")]
-    if delta > 0:
-        for method, budget in (
-            ("zcdp", zcdp_rho(epsilon, delta) - span * span / 8 * (1 + 2 * _SLACK)),
-            ("mixed", mixed_rho(watch_epsilon * (1 + 2 * _SLACK), epsilon, delta)),
-        ):
-            rates.append((math.sqrt(max(budget, 0.0) / squares) * spare, delta, method))
-    rate, at, method = max(rates)
-    noise = watch_epsilon
-    if plan.coin_epsilon is not None:
-        rate = min(rate, watch_epsilon / 2)
-        noise = watch_epsilon - plan.coin_epsilon
-    # Without a redraw, or with a huge budget, nothing bounds the rate.
-    rate = min(rate, 1e3)
-    return replace(
-        plan,
-        learning_rate=rate,
-        threshold_epsilon=watch_epsilon - (rate if plan.coin_epsilon is not None else 0.0),
-        query_epsilon=noise,
-        epsilon=epsilon,
-        delta=at,
-        method=method,
-    )
-
-
-def holds(plan: Plan, horizon: int, adjacency: Adjacency) -> bool:
-    """Whether the plan's costs, rounded up, are within its epsilon and delta by its method."""
-    pure, span, steps, squares = plan.costs(horizon, adjacency)
-    if plan.method == "pure":
-        return pure + steps <= plan.epsilon
-    if plan.method == "zcdp":
-        return zcdp_epsilon(span * span / 8 + squares, plan.delta) <= plan.epsilon
-    return mixed_delta(pure, squares, plan.epsilon) <= plan.delta
-
-
-# ---------------------------------------------------------------------------------------------------------- the kernel
 
 
 class WatchedExpert(Learner):
@@ -254,7 +81,7 @@ class WatchedExpert(Learner):
         """Forget all losses and draw the first experts."""
         plans, which = self.plans()
         horizon, games = self.spec.horizon, self.spec.num_games or 1
-        self._stride, self._noise = plans[0].stride, plans[0].noise
+        self._stride, self._noise, self._lift = plans[0].stride, plans[0].noise, plans[0].lift
         watches = [plan.watch() for plan in plans]
         self._watches, self._which = watches, which
         self._query_scale = np.array([watch.query_scale for watch in watches])[which]
@@ -380,7 +207,7 @@ class WatchedExpert(Learner):
         moved = games[~kept]
         if moved.size:
             rates = self._next_rates(moved)[:, None]
-            law = exponential_probabilities(score if score.ndim == 1 else score[~kept], rates)
+            law = exponential_probabilities(self._lifted(score if score.ndim == 1 else score[~kept]), rates)
             self._held = self._held.copy()
             self._held[moved] = sample_inverse_cdf(law, uniforms[~kept])
             self._drawn[moved] += 1
@@ -397,6 +224,9 @@ class WatchedExpert(Learner):
         """The probability that an alarm keeps the expert."""
         rates = self._next_rates(games)
         return np.where(self._coin[games], np.exp(-rates * np.maximum(since, self._floor[games])), 0.0)
+
+    def _lifted(self, score: FloatArray) -> FloatArray:
+        return np.maximum(score, self._lift) if self._lift else score
 
     def _next_rates(self, games: IntArray) -> FloatArray:
         rates: FloatArray = self._rates[self._which[games], np.minimum(self._drawn[games], self._rates.shape[1] - 1)]
@@ -449,10 +279,10 @@ class WatchedExpert(Learner):
             law[:, -1] = 0.0
         else:
             since = self._since + self._of(self._batch, games, self._held)
-            answers = np.array([self._answer(game, float(since[game])) for game in games])
+            answers = np.array([self._answer(int(game), float(since[game])) for game in games])
             keep = self._keep(games, since)
             rates = self._next_rates(games)[:, None]
-            fresh = exponential_log_probabilities(self._score + self._batch, rates)
+            fresh = exponential_log_probabilities(self._lifted(self._score + self._batch), rates)
             with np.errstate(divide="ignore"):
                 law[:, :size] = answers[:, :1] + np.log1p(-keep)[:, None] + fresh
                 law[:, size] = answers[:, 0] + np.log(keep)
@@ -505,7 +335,9 @@ def _stacked(rows: list[FloatArray], fill: float) -> FloatArray:
 
 
 @lru_cache(maxsize=1 << 16)
-def _no_alarm(threshold_scale: float, query_scale: float, noise: str, level: float, queries: tuple[float, ...]) -> float:
+def _no_alarm(
+    threshold_scale: float, query_scale: float, noise: str, level: float, queries: tuple[float, ...]
+) -> float:
     if not queries or math.isinf(level):
         return 0.0
     watch = AboveThreshold(threshold_scale, query_scale, noise=noise)

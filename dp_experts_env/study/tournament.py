@@ -19,7 +19,7 @@ import shlex
 import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -62,7 +62,7 @@ RUN_FILE = "run.json"
 MADE_BY = "dp_experts_env.tournament"
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Tournament:
     """What came of a tournament. Regret, losses and seeds are non-private diagnostics.
 
@@ -89,9 +89,14 @@ class Tournament:
         run: the arguments, the versions, the command and the seed.
     """
 
-    table: pd.DataFrame = field(repr=False)
-    curves: pd.DataFrame = field(repr=False)
+    table: pd.DataFrame
+    curves: pd.DataFrame
     run: dict[str, Any]
+
+    def __repr__(self) -> str:
+        learners, adversaries = (self.table[side].nunique() for side in ("learner", "adversary"))
+        size = f"{len(self.table)} matches: {learners} learners, {adversaries} adversaries"
+        return f"Tournament({size}, seed {self.run['seed']})"
 
 
 def tournament(
@@ -127,9 +132,10 @@ def tournament(
         num_games: games a cell, an integer >= 1.
         seed: an integer >= 0, or ``None`` for a fresh one, which is recorded.
         out: folder to write to, made if missing: ``results.csv`` (the table without its seconds, so that two runs are
-            byte-identical), ``curves.csv``, ``run.json``, and ``cells/``. Each cell is stored as soon as it is
-            finished, and a later call takes it from there if everything that determines it is unchanged: players,
-            sizes, seed, the sources of their classes, and the versions of this package, numpy and scipy.
+            byte-identical), ``curves.csv``, ``run.json``, and ``cells/``; figures and a page come from
+            :func:`dp_experts_env.study.report.write`. Each cell is stored as soon as it is finished, and a later call
+            takes it from there if everything that determines it is unchanged: players, sizes, seed, the sources of
+            their classes, and the versions of this package, numpy and scipy.
         workers: processes, an integer >= 1; the result does not depend on it.
         backend: one of :data:`BACKENDS`.
         delta: in [0, 1).
@@ -209,9 +215,9 @@ def tournament(
 
 
 def _command() -> str:
-    program = Path(sys.argv[0])
-    module = program.name == "__main__.py"
-    return shlex.join([*(("python", "-m", program.parent.name) if module else (program.name,)), *sys.argv[1:]])
+    program = Path((sys.argv or [""])[0])
+    name = ["python", "-m", program.parent.name] if program.name == "__main__.py" else [program.name]
+    return shlex.join([*name, *sys.argv[1:]])
 
 
 # -- who plays ---------------------------------------------------------------------------------------------------------
@@ -297,7 +303,7 @@ def _entrants(learners: Any, budgets: list[float] | None, delta: float) -> list[
     """Return label, budget (NaN where the learner takes none) and learner."""
     entrants = []
     for label, given in _by_label("learners", learners, Learner).items():
-        player = learner_class(given) if isinstance(given, str) else given
+        player = learner_class(os.fspath(given)) if isinstance(given, (str, os.PathLike)) else given
         keywords = constructor_keywords(player if isinstance(player, type) else type(player))
         own = {"delta": delta} if isinstance(player, type) and "delta" in keywords else {}
         choices: list[dict[str, float]] = [{}]

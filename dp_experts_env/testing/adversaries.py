@@ -223,6 +223,10 @@ def gymnasium(case: AdversaryCase) -> None:
         made = gym.make(env_id(case.name))
         demand(made.spec is not None and made.spec.to_json(), "its spec has no JSON form")
         _check_env(made.unwrapped, case.seed)
+        vector = gym.make_vec(env_id(case.name), num_envs=2)
+        demand(isinstance(vector.unwrapped, AdversaryVectorEnv), f"gymnasium.make_vec makes {vector.unwrapped!r}")
+        observations, _ = vector.reset(seed=case.seed)
+        demand(observations in vector.observation_space, f"the vector environment shows {observations!r}")
 
 
 def _check_env(env: Any, seed: int) -> None:

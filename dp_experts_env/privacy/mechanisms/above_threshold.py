@@ -53,7 +53,7 @@ class AboveThreshold:
         query_scale: scale of the query noise, >= 0. Zero is private for no epsilon.
         count: number of "above" answers after which an instance halts.
         noise: "laplace" or "exponential".
-        sampler: "simulation" or "secure", see the module.
+        sampler: "simulation" or "secure", see the package.
 
     Raises:
         ArgumentError: an argument out of range.

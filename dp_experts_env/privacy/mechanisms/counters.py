@@ -318,7 +318,7 @@ class SquareRootToeplitzCounter(Counter):
     Streaming and exact to rounding: rows come in blocks of B = 32. Lags within the current and the previous block
     use f itself; longer ones use ``f_k = (2/pi) * integral over v > 0 of exp(-(k + 1/2) v^2) v / sqrt(1 - exp(-v^2))``,
     whose trapezoidal sum after v = sinh(s)/sqrt(T) converges geometrically: with about 30 to 60 terms the
-    coefficients agree to 1e-12 (the test's tolerance), and each term is an exponential in k, so the far past is
+    coefficients agree to 1e-12, relatively, and each term is an exponential in k, so the far past is
     kept in one state per term. Memory is about (3 B + 60) times ``shape`` in doubles, whatever the horizon, and the
     time per number about 200 multiplications. Noise is drawn B rounds ahead. Blocks of any size give the same bits;
     across machines, up to the rounding of the linear-algebra library.
