@@ -421,6 +421,14 @@ class RoundsKeyword(Weights):
         self.speed = round(speed)
 
 
+class TakesName(Weights):
+    """Has a keyword that make_learner reads."""
+
+    def __init__(self, epsilon: float = 4.0, delta: float = 0.0, name: str = "") -> None:
+        super().__init__(epsilon, delta)
+        self.name = name
+
+
 class CannotPickle(Weights):
     """Holds a lambda."""
 
@@ -523,6 +531,7 @@ LEARNER_MUTANTS: dict[type[Learner], set[str]] = {
     CallsItselfDeterministic: {"deterministic"},
     HidesDeterminism: {"seeds", "games"},
     RenamesKeyword: {"builds"},
+    TakesName: {"builds"},
     RoundsKeyword: {"builds"},
     CannotPickle: {"pickles"},
     NeedsTwoExperts: {"small_games", "regret_bound"},
@@ -868,6 +877,14 @@ class LosesKeyword(Coins):
         self.inclination = bias
 
 
+class TakesReservedKeyword(Coins):
+    """Has a keyword that Gymnasium's makers read."""
+
+    def __init__(self, adversary: str = "bernoulli", **game: Any) -> None:
+        super().__init__(**game)
+        self.adversary = adversary
+
+
 class TakesNoSize(Coins):
     """Does not pass the keywords of the game on."""
 
@@ -959,6 +976,7 @@ ADVERSARY_MUTANTS: dict[type[Adversary], set[str]] = {
     DrawsEntropy: {"seeded_then_unseeded", "vector_env"},
     OddKind: {"kind"},
     LosesKeyword: {"builds"},
+    TakesReservedKeyword: {"builds"},
     TakesNoSize: {
         "builds",
         "pickles",

@@ -976,3 +976,33 @@ def test_counters_refuse():
     assert np.array_equal(
         counter.noise_block(80), m.SquareRootToeplitzCounter(generator(3), (2,), 80, 1.0).noise_block(80)
     )
+
+
+@pytest.mark.parametrize("experts", [1, 2, 10, 31, 100, 300])
+@pytest.mark.parametrize("games", [1, 255, 256, 3000])
+def test_one_pass_exponential_draws_equal_two_steps(experts, games):
+    rng = np.random.default_rng(experts + games)
+    losses, uniforms = 30.0 * rng.random((games, experts)), rng.random(games)
+    drawn = m.sample_exponential(losses, 0.1, uniforms)
+    weights = np.exp(0.1 * (losses.min(-1, keepdims=True) - losses))
+    np.testing.assert_array_equal(drawn, m.sample_inverse_cdf(weights, uniforms))
+    pairs = zip(losses[:300], uniforms[:300], strict=True)
+    one_by_one = [m.sample_exponential(row, 0.1, uniform) for row, uniform in pairs]
+    np.testing.assert_array_equal(drawn[:300], one_by_one)
+
+
+@pytest.mark.parametrize(
+    ("losses", "rate", "uniforms", "message"),
+    [
+        ([0.0, 1.0], -1.0, 0.5, "learning_rate"),
+        ([0.0, 1.0], math.inf, 0.5, "learning_rate"),
+        ([0.0, math.nan], 1.0, 0.5, "weights"),
+        (np.full((300, 2), math.nan), 1.0, np.full(300, 0.5), "weights"),
+        (np.zeros((300, 2)), 1.0, np.full(300, 1.0), "uniforms"),
+        (np.zeros((300, 2)), 1.0, np.zeros(299), "uniforms"),
+        (3.0, 1.0, 0.5, "losses"),
+    ],
+)
+def test_one_pass_exponential_draws_refuse_bad_input(losses, rate, uniforms, message):
+    with pytest.raises(ArgumentError, match=message):
+        m.sample_exponential(losses, rate, uniforms)

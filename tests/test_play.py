@@ -727,6 +727,28 @@ def test_the_runner_really_updates() -> None:
     assert match.choices[0, 40:].tolist() == [2] * 160
 
 
+def test_mixing_adds_its_share_to_every_expert() -> None:
+    """Weights (1, 1, 2) mixed with gamma = 0.3: (0.275, 0.275, 0.45)."""
+    learner = dpe.make_learner("hedge", learning_rate=math.log(2.0), mixing=0.3)
+    learner.reset(GameSpec(3, 2), np.random.default_rng(0))
+    learner.run(np.array([[1.0, 1.0, 0.0]]))
+    np.testing.assert_allclose(learner.probabilities(), [0.275, 0.275, 0.45], rtol=0, atol=1e-12)
+
+
+def test_the_rate_of_the_round_multiplies_the_whole_loss() -> None:
+    """Rates (1, 0.5, 0.5), losses (0, 1), (1, 0): log-weights (-0.5, -0.5) before round 3, as the docstring says.
+
+    Before round 2 they are (0, -0.5): with each round at a rate of its own they would be (-0.5, -1) before round 3.
+    """
+    learner = dpe.make_learner("hedge", learning_rate=[1.0, 0.5, 0.5])
+    learner.reset(GameSpec(2, 3), np.random.default_rng(0))
+    learner.run(np.array([[0.0, 1.0]]))
+    assert learner.probabilities()[0] == pytest.approx(1.0 / (1.0 + math.exp(-0.5)), abs=1e-12)
+    learner.run(np.array([[1.0, 0.0]]))
+    np.testing.assert_allclose(learner.probabilities(), [0.5, 0.5], rtol=0, atol=1e-12)
+    assert "current rate times cumulative loss" in (type(learner).__doc__ or "")
+
+
 def test_a_deterministic_player_is_punishable() -> None:
     """Foreseer against follow-the-leader, N = 10, T = 1000: loss 1000, L* = 100, regret 900."""
     foe = dpe.make_adversary("foreseer", num_experts=10, horizon=1000)

@@ -28,6 +28,7 @@ from dp_experts_env.privacy.accounting import learning_rate as private_learning_
 from dp_experts_env.privacy.mechanisms import (
     exponential_log_probabilities,
     exponential_probabilities,
+    sample_exponential,
     sample_inverse_cdf,
 )
 from dp_experts_env.spec import (
@@ -54,7 +55,7 @@ class ExponentialWeights(Learner):
 
     def act(self) -> Any:
         """Draw an expert by one uniform number a game; see :meth:`Learner.act`."""
-        return sample_inverse_cdf(self.probabilities(), self.rng.random(self.spec.shape))
+        return self._sample(self._total, self._rate_now(), self.rng.random(self.spec.shape))
 
     def observe(self, losses: FloatArray) -> None:
         """Add the losses; see :meth:`Learner.observe`."""
@@ -78,13 +79,16 @@ class ExponentialWeights(Learner):
         if rates is None:
             return super().run(block)
         totals, self._total = running_totals(self._total, block)
-        return sample_inverse_cdf(self._law(totals, rates), self.rng.random((len(block), *self.spec.shape)))
+        return self._sample(totals, rates, self.rng.random((len(block), *self.spec.shape)))
 
     def _rate_now(self) -> Any:
         raise NotImplementedError
 
     def _block_rates(self, rounds: int) -> Any:
         return self._rate_now()
+
+    def _sample(self, totals: FloatArray, rate: Any, uniforms: FloatArray) -> IntArray:
+        return sample_exponential(totals, rate, uniforms)
 
     def _law(self, totals: FloatArray, rate: Any) -> FloatArray:
         return exponential_probabilities(totals, rate)
@@ -195,6 +199,11 @@ class Hedge(ExponentialWeights):
         if self._rates is None or self._rates.ndim == 0:
             return self._rates
         return self._rates[self.round : self.round + rounds]
+
+    def _sample(self, totals: FloatArray, rate: Any, uniforms: FloatArray) -> IntArray:
+        if self.mixing or np.ndim(rate) or np.isinf(rate):
+            return sample_inverse_cdf(self._law(totals, rate), uniforms)
+        return super()._sample(totals, rate, uniforms)
 
     def _law(self, totals: FloatArray, rate: Any) -> FloatArray:
         if self.mixing or np.isinf(rate).any():

@@ -19,16 +19,21 @@ does not see the coins: for each beginning and expert, and perhaps noise, a wind
 - *Redraws.* Their number is stochastically at most Poisson(ln N + eta L*). Proof: from a fresh draw at s, the next
   redraw is after u with probability at least W_u/W_s, so ln W falls by more than y between two redraws with
   probability at least e^-y: the falls dominate independent Exp(1) variables, and ln W falls by at most ln N + eta L*.
-- *Window losses.* nu >= 0, so a window goes on only while r < tau + xi: its loss stays below tau + xi + s.
+- *Windows.* A window that ends with loss r is followed by a redraw with probability 1 - e^{-eta r}, so E sum (1 -
+  e^{-eta r}) <= ln N + eta L*, the sum over the windows that end.
 
-Algorithm 1 makes the same choices as Algorithm 2 with the rule "alarm" (query noise cut off at tau - C) unless some nu
-reaches tau - C (T/s queries: probability at most (T/s) e^{-(tau - C)/B}; else every window that ends has r >= C, so the
-floor never shows and at most 1 + T/max(C, s) windows begin), or more than V redraws are needed. Hence for every z,
+Algorithm 1 makes the same choices as Algorithm 2 with the rule "alarm", query noises of alpha or more being set to 0,
+unless some query noise reaches alpha (probability at most (T/s) e^{-alpha/B}), or more than V redraws are needed. Let
+r_0 = tau - alpha >= C and Lambda = ln N + eta L*. Then no alarm comes below r_0, so the floor C never shows, and the
+expected number of windows is at most n = 1 + Lambda/(1 - e^{-eta r_0}). As nu >= 0, a window goes on only while
+r < tau + xi, so its loss stays below tau + xi + s; xi is drawn when it begins. Hence, first, E loss <= n (tau + A + s);
+second, since r <= (1 - e^{-eta r}) D/(1 - e^{-eta D}) + (r - D)_+ by concavity, with D = tau + s + x for any x >= 0, E
+loss <= Lambda D/(1 - e^{-eta D}) + D + n A e^{-x/A}. So for every alpha <= tau - C and x >= 0
 
-    E loss <= e^{eta (tau + z + s)} (eta L* + ln N)/(1 - e^-eta)
-              + T [(T/s) e^{-(tau - C)/B} + (1 + T/max(C, s)) e^{-z/A} + Pr[Poisson(ln N + eta L*) > V]],
+    E loss <= min of the two + T [(T/s) e^{-alpha/B} + Pr[Poisson(Lambda) > V]].
 
-the first term being Hedge's small-loss bound. With eta = 1/(tau + z + s) it is O((L* + (ln N) (ln T)/epsilon)).
+With constants for L* = 0 that is O(ln N (ln N + ln T)/epsilon) and the like; with eta = sqrt(ln N/(D L*)) the regret is
+O(sqrt(L* ln N ln T/epsilon)) and lower terms.
 
 *Algorithm 3* cuts the game into buckets in which the best expert's loss stays below guesses that double; see
 :mod:`dp_experts_agents.doubling`.
@@ -76,26 +81,26 @@ TUNINGS = ("calibrated", "certified", "paper")
 
 
 def small_loss_bound(plan: Plan, horizon: int, num_experts: int, best_loss: float) -> float:
-    """Return the regret bound of the module, the least over z, and at most T - L*; NaN where it is not proved."""
+    """Return the regret bound of the module, the least over alpha and x, at most T - L*; NaN where it is not proved."""
     if plan.coin_epsilon is None or plan.taper or plan.growth or plan.noise != "exponential" or plan.lift:
         return math.nan
+    room = plan.threshold - plan.floor
+    if room <= 0:
+        return horizon - best_loss
     scale = 1.0 / plan.threshold_epsilon
-    reach = scale * np.linspace(0.5, 60.0, 240)
-    cap = math.inf if plan.cap is None else plan.cap
-    with np.errstate(over="ignore"):
-        bound = _bound(
-            plan.learning_rate,
-            plan.threshold,
-            scale,
-            1.0 / plan.query_epsilon,
-            plan.floor,
-            plan.stride,
-            cap,
-            reach,
-            horizon,
-            num_experts,
-            best_loss,
-        )
+    bound = _bound(
+        plan.learning_rate,
+        plan.threshold,
+        scale,
+        1.0 / plan.query_epsilon,
+        np.linspace(0.0, room, 400)[:, None],
+        plan.stride,
+        math.inf if plan.cap is None else plan.cap,
+        scale * np.linspace(0.0, 12.0, 40),
+        horizon,
+        num_experts,
+        best_loss,
+    )
     return float(min(bound.min(), horizon - best_loss))
 
 
@@ -104,7 +109,7 @@ def _bound(
     threshold: Any,
     scale: Any,
     query_scale: Any,
-    floor: Any,
+    margin: Any,
     stride: Any,
     cap: Any,
     reach: Any,
@@ -112,14 +117,18 @@ def _bound(
     num_experts: int,
     best_loss: float,
 ) -> Any:
-    """The bound on the regret at given z = ``reach``, elementwise."""
+    """The bound on the regret at given alpha = ``margin`` and x = ``reach``, elementwise."""
     needed = math.log(num_experts) + rate * best_loss
-    hedge = needed / -np.expm1(-rate)
-    failed = horizon / stride * np.exp(-np.maximum(threshold - floor, 0.0) / query_scale)
-    failed = failed + (1.0 + horizon / np.maximum(floor, stride)) * np.exp(-reach / scale)
+    windows = 1.0 + needed / -np.expm1(-rate * np.maximum(threshold - margin, 1e-12))
+    most = threshold + stride + reach
+    loss = np.minimum(
+        windows * (threshold + scale + stride),
+        needed * most / -np.expm1(-rate * most) + most + windows * scale * np.exp(-reach / scale),
+    )
+    failed = horizon / stride * np.exp(-margin / query_scale)
     # More redraws than rounds there cannot be.
     failed = failed + np.where(cap >= horizon, 0.0, pdtrc(np.minimum(cap, horizon), needed))
-    return np.exp(rate * (threshold + reach + stride)) * hedge - best_loss + horizon * failed
+    return loss - best_loss + horizon * failed
 
 
 @lru_cache(maxsize=256)
@@ -127,20 +136,18 @@ def certified_plan(
     horizon: int, num_experts: int, epsilon: float, delta: float, best_loss: float, adjacency: Adjacency
 ) -> Plan:
     """Return the plan of least :func:`small_loss_bound` at ``best_loss`` on a grid, its rates solved for the budget."""
-    budget = np.linspace(0.1, 0.9, 9)
-    strides = [2**k for k in range(12) if 2**k <= max(1, horizon // 50)]
-    caps = np.unique(np.rint(np.geomspace(1, max(2, min(horizon, 2000)), 28)))
+    budget = np.linspace(0.1, 0.9, 17)
     axes = np.meshgrid(
         budget,
-        [0.02, 0.05, 0.1, 0.2, 0.4],
-        caps,
+        [0.02, 0.05, 0.1, 0.2],
+        np.unique(np.rint(np.geomspace(1, max(2, min(horizon, 2000)), 36))),
         [1.0, 0.7, 0.5, 0.35, 0.2, 0.1],
-        [-4.0, 0.0, 3.0],
-        strides,
+        [0.0, 0.5, 1.0, 1.5, 2.0, 3.0],
+        [2**k for k in range(12) if 2**k <= max(1, horizon // 50)],
         indexing="ij",
         sparse=True,
     )
-    share, coin, cap, part, margin, stride = axes
+    share, coin, cap, part, ends, stride = axes
     watch = share * epsilon
     step = 1.0 if adjacency is Adjacency.ZERO_OUT else 2.0
     rate = (epsilon - watch) / (step * cap)
@@ -148,22 +155,22 @@ def certified_plan(
         left = np.array([zcdp_rho(epsilon * (1.0 - f), delta) for f in budget]).reshape(share.shape)
         rate = np.maximum(rate, np.sqrt(8.0 * left / cap) / step)
     rate = part * np.minimum(rate, watch / 2)
-    query_scale, scale, floor = 1.0 / (watch * (1 - coin)), 1.0 / (watch - rate), 1.0 / np.expm1(coin * watch)
-    slack = math.log(horizon) - np.log(np.maximum(stride, 1)) + math.log(max(horizon, 2)) + margin
-    reach = scale * (np.log1p(horizon / np.maximum(floor, stride)) + math.log(max(horizon, 2)) + margin)
-    threshold = floor + query_scale * np.maximum(slack, 0.0)
-    with np.errstate(over="ignore", invalid="ignore"):
-        bound = _bound(rate, threshold, scale, query_scale, floor, stride, cap, reach, horizon, num_experts, best_loss)
-    bound = np.broadcast_to(bound, np.broadcast_shapes(*(axis.shape for axis in axes)))
-    where = np.unravel_index(int(np.nan_to_num(bound, nan=np.inf, posinf=np.inf).argmin()), bound.shape)
-    f, x, v, p, _, s = (float(axis.ravel()[index]) for axis, index in zip(axes, where, strict=True))
+    query_scale, scale = 1.0 / (watch * (1 - coin)), 1.0 / (watch - rate)
+    margin = query_scale * (2.0 * math.log(max(horizon, 2)) - np.log(stride))
+    threshold = margin + np.maximum(1.0 / np.expm1(coin * watch), ends / rate)
+    bound = _bound(
+        rate, threshold, scale, query_scale, margin, stride, cap, 2.0 * scale, horizon, num_experts, best_loss
+    )
+    f, x, v, p, y, s = (
+        float(axis.ravel()[index])
+        for axis, index in zip(axes, np.unravel_index(int(bound.argmin()), bound.shape), strict=True)
+    )
     draft = Plan(1.0, 0.0, 1.0, 1.0, x * f * epsilon, int(s), int(v))
     solved = solve(draft, f * epsilon, horizon, epsilon, delta, adjacency)
     eta = p * solved.learning_rate
     solved = replace(solved, learning_rate=eta, threshold_epsilon=f * epsilon - eta)
-    levels = [
-        solved.floor + slack / solved.query_epsilon for slack in np.linspace(1.0, 2.5 * math.log(horizon + 1) + 4, 60)
-    ]
+    base = max(solved.floor, y / eta)
+    levels = base + np.linspace(1.0, 2.5 * math.log(horizon + 1) + 4, 60) / solved.query_epsilon
     plans = [replace(solved, threshold=float(level)) for level in levels]
     return min(plans, key=lambda plan: small_loss_bound(plan, horizon, num_experts, best_loss))
 

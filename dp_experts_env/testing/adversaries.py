@@ -44,6 +44,23 @@ HEADINGS = (
 """What Gymnasium's documentation pages are made of."""
 
 
+RESERVED = frozenset(
+    {
+        "adversary",
+        "autoreset_mode",
+        "disable_env_checker",
+        "id",
+        "max_episode_steps",
+        "name",
+        "num_envs",
+        "vector_kwargs",
+        "vectorization_mode",
+        "wrappers",
+    }
+)
+"""Keywords that an adversary cannot have of its own."""
+
+
 @dataclass(frozen=True)
 class AdversaryCase:
     """An adversary under test: the ways to build it, and how much of a game most checks play."""
@@ -176,6 +193,8 @@ def builds(case: AdversaryCase) -> None:
         keywords = set(constructor_keywords(type(adversary)))
         for name in ("num_games", "render_mode"):
             demand(name in keywords, f"the constructor does not take {name}: pass **game on to Adversary.__init__")
+        taken = sorted(keywords & RESERVED)
+        demand(not taken, f"the constructor keywords {taken} would be read by gymnasium.make or make_adversary instead")
         expect(TypeError, "an unknown constructor keyword", type(adversary), no_such_keyword=0)
 
 

@@ -44,6 +44,7 @@ def builds(case: LearnerCase) -> None:
     twin.reset(case.spec(), np.random.default_rng(case.seed))
     same(loop(twin, case.losses()), loop(case.start(), case.losses()), "a clone chooses otherwise")
     expect(TypeError, "an unknown constructor keyword", type(learner), no_such_keyword=0)
+    demand("name" not in parameters, "the constructor keyword 'name' would be read by make_learner instead")
 
 
 @RULES.add()

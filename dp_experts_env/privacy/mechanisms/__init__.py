@@ -38,6 +38,7 @@ from .noise import (
 from .selection import (
     exponential_log_probabilities,
     exponential_probabilities,
+    sample_exponential,
     sample_gumbel,
     sample_inverse_cdf,
     sample_outcomes,
@@ -62,6 +63,7 @@ __all__ = [
     "gumbel",
     "laplace",
     "laplace_scale",
+    "sample_exponential",
     "sample_gumbel",
     "sample_inverse_cdf",
     "sample_outcomes",

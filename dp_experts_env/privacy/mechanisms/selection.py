@@ -11,7 +11,7 @@ from dp_experts_env.privacy.mechanisms.noise import SAMPLERS, check_rng, gumbel,
 from dp_experts_env.spec import ArgumentError, FloatArray, IntArray, check_name
 
 _TINY = float(np.finfo(np.float64).tiny)
-_FEW_COLUMNS, _MANY_ROWS = 32, 256
+_FEW_COLUMNS, _MANY_ROWS, _SLAB = 32, 256, 16384
 
 
 def softmax(logits: ArrayLike) -> FloatArray:
@@ -196,6 +196,54 @@ def _check_total(totals: FloatArray) -> None:
     # a subnormal total could round up to itself when multiplied by a uniform below 1
     if not (low >= _TINY and high < math.inf):
         raise ArgumentError("weights: expected each row to have a positive, finite sum")
+
+
+def sample_exponential(losses: ArrayLike, learning_rate: float, uniforms: ArrayLike) -> IntArray:
+    """Draw from the exponential mechanism ``p_i ~ exp(-learning_rate * loss_i)`` in one pass.
+
+    The index is that of :func:`sample_inverse_cdf` with the weights ``exp(learning_rate * (min loss - loss))``, bit
+    for bit, however many the rows; they are weighed and inverted in slabs that stay in cache. Privacy is that of
+    :func:`exponential_log_probabilities`; experts whose gap exceeds about 36 divided by the rate are hardly ever drawn,
+    those beyond 745 never (floating point).
+
+    Args:
+        losses: shape ``(*rows, N)``, finite.
+        learning_rate: a number >= 0.
+        uniforms: numbers in [0, 1), shape ``(*rows, *games)`` as in :func:`sample_inverse_cdf`.
+
+    Returns:
+        Indices in 0..N-1, int64, of the shape of ``uniforms``.
+
+    Raises:
+        ArgumentError: a negative rate, losses that are not finite, or shapes that do not fit.
+    """
+    rate, values, u = float(learning_rate), np.asarray(losses, dtype=np.float64), np.asarray(uniforms, dtype=np.float64)
+    if not 0.0 <= rate < math.inf:
+        raise ArgumentError(f"learning_rate: expected a number in [0, inf) but found {learning_rate!r}")
+    if not (values.ndim and values.shape[-1]):
+        raise ArgumentError(f"losses: expected shape (..., N) with N >= 1 but found {values.shape}")
+    if u.shape != values.shape[:-1] or u.size < _MANY_ROWS or values.shape[-1] >= _SLAB:
+        weights = np.subtract(values.min(-1, keepdims=True), values, order="C")
+        weights *= rate
+        return sample_inverse_cdf(np.exp(weights, out=weights), u)
+    low, high = _span(u)
+    if not (low >= 0.0 and high < 1.0):
+        raise ArgumentError("uniforms: expected numbers in [0, 1)")
+    rows, flat = values.reshape(-1, values.shape[-1]), u.reshape(-1)
+    indices = np.empty(len(rows), dtype=np.int64)
+    step = max(64, _SLAB // rows.shape[1])
+    for first in range(0, len(rows), step):
+        slab = np.array(rows[first : first + step].T, order="C")
+        np.subtract(slab.min(0), slab, out=slab)
+        slab *= rate
+        np.exp(slab, out=slab)
+        # as in _invert_rows: whole columns, in the same order as a cumulative sum
+        for i in range(1, len(slab)):
+            slab[i] += slab[i - 1]
+        _check_total(slab[-1])
+        passed = (slab <= flat[first : first + step] * slab[-1]).view(np.int8)
+        indices[first : first + step] = passed.sum(0, dtype=np.int8 if len(slab) < 128 else np.int64)
+    return indices.reshape(u.shape)
 
 
 def sample_outcomes(log_probabilities: ArrayLike, uniforms: ArrayLike) -> IntArray:
