@@ -31,7 +31,10 @@ test-here: $(VENV)/.dev ## Run the whole suite on the Python of .venv only
 
 lint: $(VENV)/.dev ## Check layout, faults and types
 	@failed=; for check in "ruff format --check ." "ruff check ." mypy; do \
-		echo "$$check"; $(RUN) -m $$check || failed=1; \
+		echo "$$check"; \
+		if [ "$$check" = mypy ] && $(RUN) -c 'import sys; sys.exit(sys.version_info >= (3, 11))'; then \
+			echo "NOT RUN: the types of numpy for Python 3.10 are older than those that the code is checked against"; \
+		else $(RUN) -m $$check || failed=1; fi; \
 	done; test -z "$$failed"
 
 format: $(VENV)/.dev ## Lay the code out, and mend what can be mended

@@ -271,11 +271,15 @@ def test_workers_and_repetition_change_no_byte(tmp_path: Path) -> None:
 def test_the_files_hold_the_tables(tmp_path: Path) -> None:
     result = dpe.tournament(["uniform", "private_hedge"], "bernoulli", out=tmp_path / "new" / "deep", **SMALL)
     out = tmp_path / "new" / "deep"
-    text = {"dtype": {name: "str" for name, kind in module.COLUMNS.items() if kind == "str"}, "keep_default_na": False}
+    text = {
+        "dtype": {name: "str" for name, kind in module.COLUMNS.items() if kind == "str"},
+        "keep_default_na": False,
+        "float_precision": "round_trip",
+    }
     table = pd.read_csv(out / "results.csv", na_values={name: [""] for name in ("asked_epsilon", "epsilon")}, **text)
     same(table.astype({k: v for k, v in module.COLUMNS.items() if k != "seconds"}), result.table)
     assert "seconds" not in table
-    same(pd.read_csv(out / "curves.csv").astype(module.CURVE_COLUMNS), result.curves)
+    same(pd.read_csv(out / "curves.csv", float_precision="round_trip").astype(module.CURVE_COLUMNS), result.curves)
     run = json.loads((out / "run.json").read_text(encoding="utf-8"))
     assert run == result.run
     assert run["finished"] is True

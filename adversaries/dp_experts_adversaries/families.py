@@ -203,7 +203,11 @@ class Family(Adversary):
     v0: first version.
     """
 
-    examples = tuple({"family": name, "num_experts": 4, "horizon": 30} for name in FAMILIES)
+    # One a kind of pattern.
+    examples = (
+        {"num_experts": 1, "horizon": 1},
+        *({"family": name, "num_experts": 4, "horizon": 30} for name in ("L0", "N0", "D", "r100", "W", "UD", "b3")),
+    )
 
     def __init__(self, family: str = "As", **game: Any) -> None:
         super().__init__(**game)

@@ -250,17 +250,16 @@ class PrivateLeader(CountedLosses):
         if horizon == 1:
             return 1.0 - 1.0 / size
         scale = noise_scale(self.counter, size, horizon, self.epsilon, self.delta)
-        counter = COUNTERS[self.counter]
+        deviations = COUNTERS[self.counter].standard_deviations(horizon - 1, scale)
         if self.rule == "regularised":
             rate = self._rate_for(spec)
             if self.delta:
-                worst = float(counter.standard_deviations(horizon - 1, scale).max()) * expected_maximum(size)
+                worst = float(deviations.max()) * expected_maximum(size)
             else:
-                worst = laplace_sum_maximum(size, BinaryTreeCounter.levels(horizon - 1), scale)
+                worst = laplace_sum_maximum(size, round(float(deviations.max() / scale) ** 2), scale)
             return math.log(size) / rate + rate * horizon / 8.0 + worst
         if not self.delta:
             return math.nan
-        deviations = counter.standard_deviations(horizon - 1, scale)
         if self.counter != "toeplitz":
             deviations = np.full(horizon - 1, deviations.max())
         return perturbed_bound(size, deviations)
@@ -274,18 +273,13 @@ class PrivateLeader(CountedLosses):
         if self.counter == "toeplitz":
             return
         rows = slice(start, start + len(noisy))
-        levels = self._missing[rows].reshape(-1, *(1,) * self._noisy.ndim)
+        missing = _missing_draws(self.counter, self.spec.horizon - 1)[rows].reshape(-1, *(1,) * self._noisy.ndim)
         if self.delta:
-            noisy += np.sqrt(levels) * self._counter.scale * self._extra.standard_normal(noisy.shape)
+            noisy += np.sqrt(missing) * self._counter.scale * self._extra.standard_normal(noisy.shape)
         else:
             # A sum of m Laplace draws is a difference of two Gamma(m) draws.
-            both = self._extra.standard_gamma(np.broadcast_to(levels[:, None], (len(noisy), 2, *noisy.shape[1:])))
+            both = self._extra.standard_gamma(np.broadcast_to(missing[:, None], (len(noisy), 2, *noisy.shape[1:])))
             noisy += self._counter.scale * (both[:, 0] - both[:, 1])
-
-    @property
-    def _missing(self) -> FloatArray:
-        """Variance, in draws, by which each prefix falls short of the noisiest."""
-        return _missing_draws(self.counter, self.spec.horizon - 1)
 
     def _choose(self, noisy: FloatArray) -> IntArray:
         if self.rule == "perturbed":
@@ -297,9 +291,11 @@ class PrivateLeader(CountedLosses):
 
 @functools.lru_cache(maxsize=32)
 def _missing_draws(counter: str, prefixes: int) -> FloatArray:
+    """Return the variance, in draws, by which each prefix falls short of the noisiest; whole numbers for the tree."""
     variances = np.square(COUNTERS[counter].standard_deviations(prefixes))
-    full = float(BinaryTreeCounter.levels(prefixes)) if counter == "tree" else variances.max()
-    return np.maximum(full - variances.round(9 if counter == "tree" else 15), 0.0)
+    if counter == "tree":
+        variances = variances.round()
+    return np.asarray(variances.max() - variances)
 
 
 @functools.lru_cache(maxsize=256)

@@ -42,10 +42,10 @@ class DoublingSmallLoss(Learner):
     sets of rounds that end by earlier answers, so one changed round enters one AboveThreshold instance and one inner
     learner. The minimum over experts moves by at most 1, not by a constant: noise for a general stream (``replace``) or
     a monotone one (``zero_out``); the better noise for one fixed expert is not valid here. The two run side by side,
-    and the adversary may answer each with the other's output. Write M_b A_c for the view when the inner learners see side b
-    and AboveThreshold side c. A_0 with the adversary is an adversary of M: Pr[M_0 A_0] <= e^{epsilon/2} Pr[M_1 A_0] +
-    delta; M_1 with the adversary is one of A: Pr[M_1 A_0] <= e^{epsilon/2} Pr[M_1 A_1]. Together (epsilon, delta),
-    against adaptive adversaries if the inner claim is. The ends of the buckets are part of the transcript.
+    and the adversary may answer each with the other's output. Write M_b A_c for the view when the inner learners see
+    side b and AboveThreshold side c. A_0 with the adversary is an adversary of M: Pr[M_0 A_0] <= e^{epsilon/2} Pr[M_1
+    A_0] + delta; M_1 with the adversary is one of A: Pr[M_1 A_0] <= e^{epsilon/2} Pr[M_1 A_1]. Together (epsilon,
+    delta), against adaptive adversaries if the inner claim is. The ends of the buckets are part of the transcript.
 
     Args:
         epsilon: privacy budget, a number > 0.
@@ -136,7 +136,7 @@ class DoublingSmallLoss(Learner):
                 table[cohort.games[mine]] = rows[mine]
         self.note("bucket", self._bucket.reshape(self.spec.shape))
         for name, table in notes.items():
-            self.note(name, table.reshape(*self.spec.shape, *table.shape[1:]))
+            self.note(name, table.reshape((*self.spec.shape, *table.shape[1:])))
         return choices.reshape(self.spec.shape)
 
     def observe(self, losses: FloatArray) -> None:

@@ -29,13 +29,14 @@ from __future__ import annotations
 import functools
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dp_experts_env.learner import Learner
 from dp_experts_env.privacy.accounting import mixed_rho
-from dp_experts_env.privacy.mechanisms import exponential_probabilities, sample_inverse_cdf
+from dp_experts_env.privacy.mechanisms import AboveThreshold, exponential_probabilities, sample_inverse_cdf
 from dp_experts_env.spec import (
     Adjacency,
     FloatArray,
@@ -46,6 +47,8 @@ from dp_experts_env.spec import (
     check_delta,
     check_epsilon,
 )
+
+BoolArray: TypeAlias = NDArray[np.bool_]
 
 CHECK_EVERY = 8
 FIRST_WAIT = 8
@@ -136,12 +139,14 @@ class Fade(Learner):
         size, games = self.spec.num_experts, self.spec.num_games or 1
         self._plan = plan_fade(size, self.spec.horizon, self.epsilon, self.delta, self.adjacency.value)
         self._query_noise, self._threshold_noise, self._selections = self.rng.spawn(3)
+        watch = self._plan.watch_epsilon
+        self._watch = AboveThreshold.suffix_constant(watch, watch, noise="exponential")
+        self._watch.start((games,), self._threshold_noise)
         self._held: IntArray = self._selections.integers(size, size=games)
         self._memory = [np.zeros((games, size)) for _ in self._plan.memory]
         self._recent = np.zeros((games, size))
         self._windowed = np.zeros(games)
         self._window_start = np.zeros(games, dtype=np.int64)
-        self._raise = self._threshold_noise.exponential(1.0 / self._plan.watch_epsilon, games)
         self._drift, self._margin = np.zeros(games), np.zeros(games)
         self._watching, self._good = np.zeros(games, dtype=bool), np.zeros(games, dtype=bool)
         self._quiet = np.zeros(self.spec.shape, dtype=bool)
@@ -156,23 +161,27 @@ class Fade(Learner):
 
     def observe(self, losses: FloatArray) -> None:
         """Add the losses; see :meth:`Learner.observe`."""
-        self._add(losses)
+        self._add(losses[None])
 
     def run(self, block: FloatArray) -> IntArray:
-        """Play a block without the bookkeeping of single calls; see :meth:`Learner.run`."""
+        """Play a block from decision to decision; see :meth:`Learner.run`."""
         choices = np.empty((len(block), len(self._held)), dtype=np.int64)
-        for row, losses in enumerate(block):
-            self._decide(self.round + row)
-            choices[row] = self._held
-            self._add(losses)
+        start = 0
+        while start < len(block):
+            now = self.round + start
+            end = min(len(block), start + CHECK_EVERY - now % CHECK_EVERY)
+            for later in range(now, self.round + end):
+                self._decide(later)
+            choices[start:end] = self._held
+            self._add(block[start:end])
+            start = end
         return choices.reshape(len(block), *self.spec.shape)
 
-    def _add(self, losses: FloatArray) -> None:
-        self._recent += losses
-        if losses.ndim == 1:
-            self._windowed += losses[self._held]
-        else:
-            self._windowed += np.take_along_axis(losses, self._held[:, None], -1)[:, 0]
+    def _add(self, rows: FloatArray) -> None:
+        charges = rows[:, self._held] if rows.ndim == 2 else rows[:, np.arange(len(self._held)), self._held]
+        for losses, charge in zip(rows, charges, strict=True):
+            self._recent += losses
+            self._windowed += charge
 
     def _decide(self, now: int) -> None:
         """Decide before the round after ``now`` completed ones."""
@@ -180,41 +189,50 @@ class Fade(Learner):
             self.note("triggered", self._quiet)
             self.note("redrawn", self._quiet)
             return
-        plan, games = self._plan, len(self._held)
-        noise = self._query_noise.exponential(1.0 / plan.watch_epsilon, games)
-        fresh_raise = self._threshold_noise.exponential(1.0 / plan.watch_epsilon, games)
+        plan, games = self._plan, self._held.shape
+        query_noise = self._watch.draw_query_noise(self._query_noise, games)
+        threshold_noise = self._watch.draw_threshold_noise(self._threshold_noise, games)
         uniforms = self._selections.random(games)
 
         width = now - self._window_start
-        triggered = self._windowed - self._drift * width + noise >= plan.threshold + self._raise
-        measuring = ~self._watching
-        measured = measuring & (triggered | (width >= 6.0 * plan.threshold))
-        rate = np.where(triggered, np.minimum(1.0, plan.threshold / width), 1.0 / 12.0)
+        triggered = self._watch.test(self._windowed - self._drift * width, plan.threshold, query_noise)
+        long = np.where(self._watching, 2.0 * self._margin * width >= plan.threshold, width >= 6.0 * plan.threshold)
+        ended, due = triggered | long, now >= self._next_draw
+        redrawn = np.zeros(games, dtype=bool)
+        if (ended | due).any():
+            alarm = self._watching & triggered
+            worse = self._measure(ended & ~self._watching, triggered, width)
+            redrawn = self._schedule(now, alarm | worse, due)
+            if redrawn.any():
+                self._redraw(redrawn, uniforms)
+            renewed = ended | redrawn
+            self._watch.start(renewed, threshold_noise)
+            self._window_start = np.where(renewed, now, self._window_start)
+            self._windowed = np.where(renewed, 0.0, self._windowed)
+        self.note("triggered", triggered.reshape(self.spec.shape))
+        self.note("redrawn", redrawn.reshape(self.spec.shape))
+
+    def _measure(self, measured: BoolArray, triggered: BoolArray, width: IntArray) -> BoolArray:
+        """Estimate the held expert's rate of loss where a measurement ended; return where it got worse."""
+        rate = np.where(triggered, np.minimum(1.0, self._plan.threshold / width), 1.0 / 12.0)
         first = measured & np.isnan(self._usual)
         usual = np.where(first, rate, self._usual)
-        worse = measured & ~first & (rate > 1.35 * usual + 0.03)
-        step = np.where(worse | (rate >= usual), 0.25, 0.5)
+        worse = measured & (rate > 1.35 * usual + 0.03)
+        step = np.where(rate >= usual, 0.25, 0.5)
         self._usual = np.where(measured, usual + step * (rate - usual), usual)
         self._good = np.where(measured, ~triggered, self._good)
         self._margin = np.where(measured, np.maximum(0.05, 0.3 * rate), self._margin)
         self._drift = np.where(measured, rate + self._margin, self._drift)
-        expired = self._watching & ~triggered & (2.0 * self._margin * width >= plan.threshold)
-        emergency = worse | (self._watching & triggered)
         self._watching = self._watching | measured
+        return worse
 
-        due = ~emergency & (now >= self._next_draw)
-        wait = np.minimum(plan.longest_wait, np.maximum(FIRST_WAIT, now - self._last_emergency))
+    def _schedule(self, now: int, emergency: BoolArray, due: BoolArray) -> BoolArray:
+        """Set the next scheduled draws; return where to draw now."""
+        due = due & ~emergency
+        wait = np.minimum(self._plan.longest_wait, np.maximum(FIRST_WAIT, now - self._last_emergency))
         self._next_draw = np.where(emergency, now + EMERGENCY_WAIT, np.where(due, now + wait, self._next_draw))
         self._last_emergency = np.where(emergency, now, self._last_emergency)
-        redrawn = emergency | (due & ~self._good)
-        if redrawn.any():
-            self._redraw(redrawn, uniforms)
-        renewed = measured | expired | redrawn
-        self._window_start = np.where(renewed, now, self._window_start)
-        self._windowed = np.where(renewed, 0.0, self._windowed)
-        self._raise = np.where(renewed, fresh_raise, self._raise)
-        self.note("triggered", triggered.reshape(self.spec.shape))
-        self.note("redrawn", redrawn.reshape(self.spec.shape))
+        return emergency | (due & ~self._good)
 
     def _redraw(self, where: Any, uniforms: FloatArray) -> None:
         exponents = np.zeros((int(where.sum()), self.spec.num_experts))

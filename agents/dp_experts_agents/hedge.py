@@ -45,6 +45,9 @@ from dp_experts_env.spec import (
     check_number,
 )
 
+LEAST_GAP = 1e-300
+"""Sums of mixability gaps up to here count as zero: a rate that is their reciprocal would overflow."""
+
 
 class ExponentialWeights(Learner):
     """Draws each choice afresh from weights exp(-rate * cumulative loss); the rate is a subclass's business."""
@@ -107,7 +110,7 @@ class Hedge(ExponentialWeights):
     Regret, on every sequence:
 
     - rate eta fixed: the least of ln N/eta + eta T/8 and (eta L* + ln N)/(1 - e^-eta) - L* [DERIVED];
-    - "adahedge", eta_t = ln N / (mixability gaps so far) (de Rooij et al. 2014): the least of sqrt(T ln N) + 2 and
+    - "adahedge", eta_t = ln N / (mixability gaps so far), infinite before the first (de Rooij et al. 2014): the least of sqrt(T ln N) + 2 and
       2 sqrt(L* ln N) + 4 ln N + 2 [DERIVED]. Proof: the mix losses telescope to at most L* + Delta, the gaps add
       Delta more, so the regret is at most 2 Delta; Delta^2 <= sum 2 delta_t ln N/eta_t + Delta, and a gap delta_t
       is at most eta_t/8 and at most eta_t/2 times the round's expected loss.
@@ -141,12 +144,15 @@ class Hedge(ExponentialWeights):
         """Forget all losses and set the first learning rate."""
         super().start()
         self._rates = self._fixed_rates(self.spec)
-        self._gap: FloatArray = np.zeros(())
+        self._gap, self._adaptive_rate = np.zeros(()), np.ones(())
 
     def observe(self, losses: FloatArray) -> None:
         """Add the losses, and under "adahedge" the mixability gap."""
         if self._rates is None:
             self._gap = self._gap + self._mixability_gap(losses)
+            # At gap 0 all experts are level and any finite rate gives the law of the infinite one.
+            self._adaptive_rate = np.ones(self._gap.shape)
+            np.divide(self._log_experts(self.spec), self._gap, out=self._adaptive_rate, where=self._gap > LEAST_GAP)
         super().observe(losses)
 
     def regret_bound(self, spec: GameSpec, best_loss: float, against: str = "oblivious") -> float:
@@ -170,8 +176,13 @@ class Hedge(ExponentialWeights):
             )
         return (1.0 - self.mixing) * bound + self.mixing * (spec.horizon - best_loss)
 
+    @staticmethod
+    def _log_experts(spec: GameSpec) -> float:
+        # One expert needs some rate too.
+        return math.log(max(spec.num_experts, 2))
+
     def _fixed_rates(self, spec: GameSpec) -> Any:
-        log_experts = max(math.log(spec.num_experts), math.log(2.0))
+        log_experts = self._log_experts(spec)
         if not isinstance(self.learning_rate, str):
             rates = np.asarray(self.learning_rate, dtype=np.float64)
             if rates.ndim and rates.shape != (spec.horizon,):
@@ -189,10 +200,7 @@ class Hedge(ExponentialWeights):
 
     def _rate_now(self) -> Any:
         if self._rates is None:
-            log_experts = max(math.log(self.spec.num_experts), math.log(2.0))
-            with np.errstate(divide="ignore"):
-                # Before the first gap the rate is infinite: follow the leaders, ties shared equally.
-                return np.asarray(log_experts / self._gap)
+            return self._adaptive_rate
         return self._rates if self._rates.ndim == 0 else self._rates[min(self.round, self.spec.horizon - 1)]
 
     def _block_rates(self, rounds: int) -> Any:
@@ -201,53 +209,29 @@ class Hedge(ExponentialWeights):
         return self._rates[self.round : self.round + rounds]
 
     def _sample(self, totals: FloatArray, rate: Any, uniforms: FloatArray) -> IntArray:
-        if self.mixing or np.ndim(rate) or np.isinf(rate):
+        if self.mixing or np.ndim(rate):
             return sample_inverse_cdf(self._law(totals, rate), uniforms)
         return super()._sample(totals, rate, uniforms)
 
     def _law(self, totals: FloatArray, rate: Any) -> FloatArray:
-        if self.mixing or np.isinf(rate).any():
-            return np.exp(self._log_law(totals, rate))
-        rates = np.asarray(rate)
-        return super()._law(totals, _behind(rates, totals))
+        law = super()._law(totals, _behind(np.asarray(rate), totals))
+        return (1.0 - self.mixing) * law + self.mixing / law.shape[-1] if self.mixing else law
 
     def _log_law(self, totals: FloatArray, rate: Any) -> FloatArray:
-        rates = _behind(np.asarray(rate), totals)
-        infinite = np.isinf(rates)
-        if infinite.any():
-            leaders = totals == totals.min(-1, keepdims=True)
-            with np.errstate(divide="ignore"):
-                shared = np.where(leaders, -np.log(leaders.sum(-1, keepdims=True)), -np.inf)
-            law = np.where(infinite, shared, exponential_log_probabilities(totals, np.where(infinite, 1.0, rates)))
-        else:
-            law = exponential_log_probabilities(totals, rates)
         if self.mixing:
-            law = np.logaddexp(
-                law + math.log1p(-self.mixing) if self.mixing < 1.0 else np.full_like(law, -np.inf),
-                math.log(self.mixing / self.spec.num_experts),
-            )
-        return law
+            return np.asarray(np.log(self._law(totals, rate)))
+        return super()._log_law(totals, _behind(np.asarray(rate), totals))
 
     def _mixability_gap(self, losses: FloatArray) -> FloatArray:
-        rate = self._rate_now()
-        law = np.exp(self._log_law(self._total, rate) if not self.mixing else self._unmixed(rate))
-        expected = (law * losses).sum(-1)
-        finite = np.where(np.isinf(rate), 1.0, rate)
-        with np.errstate(divide="ignore"):
-            weighted = np.where(law > 0.0, losses, np.inf)
-        least = weighted.min(-1)
-        shifted = np.exp(-finite[..., None] * np.where(law > 0.0, losses - least[..., None], 0.0))
-        mixed = least - np.log((law * shifted).sum(-1)) / finite
-        # Rounding may make an exact zero slightly negative.
-        gap: FloatArray = np.maximum(np.where(np.isinf(rate), expected - least, expected - mixed), 0.0)
+        rate = self._adaptive_rate
+        law = super()._law(self._total, _behind(rate, self._total))
+        # Only experts that have weight; the least of their losses is subtracted, lest all exponentials underflow.
+        least = np.where(law > 0.0, losses, math.inf).min(-1)
+        above = np.where(law > 0.0, losses - least[..., None], 0.0)
+        mixed = -np.log((law * np.exp(-rate[..., None] * above)).sum(-1)) / rate
+        # The first gap is at an infinite rate. Rounding may make an exact zero slightly negative.
+        gap: FloatArray = np.maximum((law * above).sum(-1) - np.where(self._gap > LEAST_GAP, mixed, 0.0), 0.0)
         return gap
-
-    def _unmixed(self, rate: Any) -> FloatArray:
-        mixing, self.mixing = self.mixing, 0.0
-        try:
-            return self._log_law(self._total, rate)
-        finally:
-            self.mixing = mixing
 
 
 class PrivateHedge(ExponentialWeights):

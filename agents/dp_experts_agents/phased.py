@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 
+from dp_experts_agents.baselines import running_totals
 from dp_experts_env.learner import Learner
 from dp_experts_env.privacy.mechanisms import (
     exponential_log_probabilities,
@@ -74,6 +75,21 @@ class PhasedSelection(Learner):
     def observe(self, losses: FloatArray) -> None:
         """Add the losses to the phase's; see :meth:`Learner.observe`."""
         self._phase = losses + (0.0 if self._begins(self.round) else self._phase)
+
+    def run(self, block: FloatArray) -> IntArray:
+        """Play a block phase by phase; see :meth:`Learner.run`."""
+        choices = np.empty((len(block), *self.spec.shape), dtype=np.int64)
+        start = 0
+        while start < len(block):
+            number = self.round + start + 1
+            end = min(len(block), start + (1 << number.bit_length()) - number)
+            if self._begins(number - 1):
+                self._draw()
+                self._phase = np.zeros(self.spec.num_experts)
+            choices[start:end] = self._held
+            self._phase = running_totals(self._phase, block[start:end])[1]
+            start = end
+        return choices
 
     def outcomes(self) -> FloatArray:
         """Return the log-probabilities of the next choice: drawn when a phase begins, else the held expert."""

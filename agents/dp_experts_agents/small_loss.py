@@ -408,11 +408,11 @@ class SmallLossMarginal(Learner):
     def take(self, outcome: Any) -> Any:
         """Keep the held expert if ``outcome`` is N, else hold expert ``outcome``."""
         outcome = np.broadcast_to(outcome, self._held.shape)
-        kept = outcome == self.spec.num_experts
+        kept, drawn = outcome == self.spec.num_experts, np.minimum(outcome, self.spec.num_experts - 1)
         if self.round == 0:
-            self._held, kept = outcome, np.ones_like(kept)
-            self._due = self._lengths[0, outcome]
-        return self._hold(kept, outcome)
+            self._held, kept = drawn, np.ones_like(kept)
+            self._due = self._lengths[0, drawn]
+        return self._hold(kept, drawn)
 
     def _rate_for(self, spec: GameSpec) -> float:
         if self.learning_rate is not None:

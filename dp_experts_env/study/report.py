@@ -14,8 +14,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.figure import Figure
 from rich.console import RenderableType
 from rich.markup import escape
 from rich.table import Table
@@ -24,8 +22,10 @@ from rich.text import Text
 from dp_experts_env.spec import FloatArray, IntArray
 
 if TYPE_CHECKING:
+    # Slow to import: who prints a table needs neither.
     import pandas as pd
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 NOTES = {
     "What is private": (
@@ -166,9 +166,7 @@ def regret_figure(table: pd.DataFrame, curves: pd.DataFrame) -> Figure:
     columns = min(len(adversaries), 3 if len(adversaries) <= 9 else 4)
     rows = math.ceil(len(adversaries) / columns)
     styles = _styles(table)
-    figure = Figure(figsize=(max(4.2 * columns, 6.4), 3.1 * rows + 0.22 * math.ceil(len(styles) / columns) + 0.8))
-    figure.set_layout_engine("constrained")
-    FigureCanvasAgg(figure)
+    figure = _figure(max(4.2 * columns, 6.4), 3.1 * rows + 0.22 * math.ceil(len(styles) / columns) + 0.8)
     panels = figure.subplots(rows, columns, squeeze=False)
     by_cell = {
         (adversary, learner, _key(asked)): part
@@ -219,9 +217,7 @@ def curve_figure(
     rounds: IntArray, mean: FloatArray, half: FloatArray, title: str, label: str, bound: float = math.nan
 ) -> Figure:
     """Return one learner's regret curve with its 95% interval, and the proved bound as a line where there is one."""
-    figure = Figure(figsize=(7.0, 4.2))
-    figure.set_layout_engine("constrained")
-    FigureCanvasAgg(figure)
+    figure = _figure(7.0, 4.2)
     panel = figure.subplots()
     _draw(panel, rounds, mean, half, color=COLOURS[0], linestyle="-", zorder=3, label=label)
     if math.isfinite(bound):
@@ -231,6 +227,15 @@ def curve_figure(
     panel.set_xlabel("round")
     panel.set_ylabel("regret")
     panel.legend(fontsize=8.5, frameon=False)
+    return figure
+
+
+def _figure(width: float, height: float) -> Figure:
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(width, height), layout="constrained")
+    FigureCanvasAgg(figure)
     return figure
 
 
