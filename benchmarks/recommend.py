@@ -68,13 +68,12 @@ class Result(NamedTuple):
     seconds: float
 
 
-def sequences(family: str, horizon: int, num_experts: int, games: int, seed: int) -> list[FloatArray]:
-    """Draw the losses of a family, in blocks ``(R, G, N)``."""
-    foe = dpe.make_adversary("family", family=family, num_experts=num_experts, horizon=horizon, num_games=games)
-    foe.np_random = np.random.default_rng([seed, horizon, num_experts, zlib.crc32(family.encode())])
+def sequences(foe: dpe.Adversary, seed: list[int]) -> list[FloatArray]:
+    """Draw the losses of an oblivious adversary, in blocks ``(R, G, N)``."""
+    foe.np_random = np.random.default_rng(seed)
     foe.reset()
-    length = max(1, BLOCK // (games * num_experts))
-    return [foe.emit_block(min(length, horizon - first)) for first in range(0, horizon, length)]
+    length = max(1, BLOCK // (foe.game.num_games * foe.num_experts))
+    return [foe.emit_block(min(length, foe.horizon - first)) for first in range(0, foe.horizon, length)]
 
 
 def regrets(learner: dpe.Learner, blocks: list[FloatArray], horizon: int, seed: list[int]) -> FloatArray:
@@ -186,13 +185,14 @@ def main() -> None:
         if not keys or time.monotonic() > until:
             continue
         began = time.perf_counter()
-        blocks = sequences(family, *size, GAMES[size], SEED)
+        numbers = [*size, zlib.crc32(family.encode())]
+        game = {"num_experts": size[1], "horizon": size[0], "num_games": GAMES[size]}
+        blocks = sequences(dpe.make_adversary("family", family=family, **game), [SEED, *numbers])
         best_loss = float(sum(block.sum(0) for block in blocks).min(-1).mean())
         for key in keys:
             started = time.perf_counter()
             learner = built(key)
-            seed = [SEED + 1, *size, zlib.crc32(family.encode()), zlib.crc32(key.learner.encode())]
-            regret = regrets(learner, blocks, size[0], seed)
+            regret = regrets(learner, blocks, size[0], [SEED + 1, *numbers, zlib.crc32(key.learner.encode())])
             error = float(regret.std(ddof=1) / math.sqrt(len(regret)))
             seconds = time.perf_counter() - started
             results[key] = Result(len(regret), float(regret.mean()), error, best_loss, seconds)

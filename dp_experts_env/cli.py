@@ -260,6 +260,63 @@ def _show_claims(console: Console, learner: dpe.Learner, spec: GameSpec) -> None
     console.print(table)
 
 
+@app.command()
+def recommend(
+    num_experts: Annotated[int, typer.Option("-N", "--num-experts", help="Number of experts.")] = 10,
+    horizon: Annotated[int, typer.Option("-T", "--horizon", help="Number of rounds.")] = 1000,
+    epsilon: Annotated[float, typer.Option(help="Privacy budget, > 0.")] = 1.0,
+    delta: Annotated[float, typer.Option(help="Failure probability, in [0, 1).")] = 1e-6,
+    best_loss: Annotated[
+        float | None,
+        typer.Option(help="A public bound on the best expert's total loss, if there is one.", show_default=False),
+    ] = None,
+    by: Annotated[
+        str, typer.Option(help='"simulated" regret on the public suite, or "certified" bound.')
+    ] = "simulated",
+) -> None:
+    """Say which private learner suits a game of this size and a budget, and why.
+
+    Looks at public sizes and the budget alone. The learner "auto" plays what is recommended here.
+    """
+    from dp_experts_env.study.report import number
+
+    auto: Any = dpe.make_learner("auto", epsilon=epsilon, delta=delta, best_loss=best_loss, by=by)
+    spec = GameSpec(num_experts, horizon)
+    choice = auto.choice(spec)
+    console = _console()
+    promise = "" if best_loss is None else f", best loss at most {best_loss:g}"
+    title = f"T={horizon}, N={num_experts}, epsilon={epsilon:g}, delta={delta:g}{promise}"
+    table = Table(title=title, title_justify="left", title_style="bold", box=None, padding=(0, 2, 0, 0), pad_edge=False)
+    table.add_column("learner", no_wrap=True, style="cyan")
+    table.add_column("simulated ratio", justify="right")
+    table.add_column("worst regret", justify="right")
+    table.add_column("on family")
+    table.add_column("certified bound", justify="right")
+    table.add_column("")
+    for row in auto.candidates(spec):
+        dropped = math.isnan(row.ratio)
+        table.add_row(
+            row.name,
+            number(row.ratio, "dropped"),
+            number(row.regret) + (" or more" if dropped else ""),
+            row.family,
+            number(row.regret_bound),
+            "picked" if row.name == choice.name else "",
+            style="bold" if row.name == choice.name else "dim" if dropped else None,
+        )
+    console.print(table)
+    console.print()
+    console.print(Text.assemble(("pick    ", "bold"), f"{auto.learner(spec)!r}"))
+    console.print(Text.assemble(("why     ", "bold"), choice.why))
+    console.print(
+        Text.assemble(("bound   ", "bold"), number(choice.regret_bound), " on the expected regret, certified")
+    )
+    console.print(Text.assemble(("privacy ", "bold"), _claim(auto.guarantee(spec))))
+    console.print(
+        "Ratios and regrets are simulated at the nearest game of a table, see dp-experts show auto.", style="dim"
+    )
+
+
 def _claim(guarantee: Guarantee | None) -> str:
     if guarantee is None or math.isinf(guarantee.epsilon):
         return "none"

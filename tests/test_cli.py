@@ -448,7 +448,7 @@ def test_ascii_terminal() -> None:
 def test_error_of_the_program() -> None:
     done = program("play", "hegde", "rain")
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.startswith("dp-experts: learner: unknown name 'hegde'; did you mean 'hedge'?")
+    assert done.stderr.startswith("dp-experts: learner: unknown name 'hegde'; did you mean 'hedge'")
     assert done.stderr.count("\n") == 1
     debug = program("play", "hegde", "rain", "--debug")
     assert debug.returncode == 1

@@ -13,9 +13,9 @@ mean regrets that ``benchmarks/recommend.py`` measured on the public suite, the 
 - *Whom.* A learner that was dropped after its first families, because it lost several times as much as the best one
   on them, is no candidate. With L' <= 2 sqrt(T), only the families count whose best expert's expected loss is below
   that, played by learners that were told so where they take an L'. Those that take one are told T where none is known.
-- *Ratio.* On a family the regret is divided by the least mean regret there of a robust learner, at least
-  sqrt(T ln N / 2) / 2, half of what non-private Hedge is proved to lose at worst (a regret below that, or a negative
-  one, is no yardstick). Robust: the largest mean regret over the families is at most twice the least such.
+- *Ratio.* Let R be the least, over the learners, of the worst mean regret over the families. On a family the regret is
+  divided by the least mean regret there of a robust learner, one whose worst is at most 2 R; but by no less than R/2,
+  since where the best expert changes the regret of a learner that follows may be near zero or negative.
 - *Pick.* The least worst ratio over the families. Ratios within 5% of it are a tie, which is what the simulation
   resolves; the least certified bound breaks it, then the ratio.
 """
@@ -63,7 +63,10 @@ TIE = 1.05
 """Ratios within this factor of the least are a tie."""
 
 ROBUST = 2.0
-"""A learner is robust whose worst mean regret is at most this many times the least."""
+"""A learner is robust whose worst mean regret is at most this many times the least such."""
+
+FLOOR = 0.5
+"""A yardstick of a ratio is at least this many times the least worst mean regret."""
 
 
 class Choice(NamedTuple):
@@ -165,11 +168,6 @@ def nearest_game(horizon: int, num_experts: int, epsilon: float, delta: float) -
     return min((game for game in table() if (game.delta > 0) == (delta > 0)), key=distance)
 
 
-def floor_regret(game: Game) -> float:
-    """Return the least yardstick of a ratio, sqrt(T ln N / 2) / 2."""
-    return math.sqrt(game.horizon * math.log(max(game.num_experts, 2)) / 2.0) / 2.0
-
-
 @lru_cache(maxsize=256)
 def ratios(game: Game, told: bool) -> dict[str, tuple[float, float, str]]:
     """Return worst ratio (NaN if dropped), worst mean regret and its family of each learner; see the module.
@@ -186,9 +184,9 @@ def ratios(game: Game, told: bool) -> dict[str, tuple[float, float, str]]:
     }
     worst = {name: max((regret, family) for family, regret in regrets.items()) for name, regrets in kept.items()}
     playing = {name for name, regrets in kept.items() if len(regrets) == len(wanted)}
-    least = max(floor_regret(game), min(worst[name][0] for name in playing))
+    least = min(worst[name][0] for name in playing)
     robust = [name for name in playing if worst[name][0] <= ROBUST * least]
-    yardstick = {family: max(floor_regret(game), min(kept[name][family] for name in robust)) for family in wanted}
+    yardstick = {family: max(FLOOR * least, min(kept[name][family] for name in robust)) for family in wanted}
 
     def ratio(name: str) -> float:
         return max(kept[name][family] / yardstick[family] for family in wanted) if name in playing else math.nan
@@ -212,7 +210,7 @@ def build(
     if "best_loss" in keywords:
         given["best_loss"] = best_loss
     if "adjacency" in keywords:
-        given["adjacency"] = adjacency
+        given["adjacency"] = adjacency.value
     try:
         learner = make_learner(name, **given)
         guarantee = learner.guarantee(GameSpec(1, 1))

@@ -42,8 +42,9 @@ class PrivateERM(Parameters):
 
     Args:
         least_size: declared least number n of examples, an integer >= 1; public.
-        hypotheses: the class: a sequence of callables, each mapping ``X`` to m predictions; or ``None`` when ``X``
-            itself is a prediction matrix ``(m, |C|)`` with one column a hypothesis.
+        hypotheses: the class: a sequence of callables, each mapping ``X`` to m predictions, that of an example from
+            this example alone (else the sensitivity is not 1/n); or ``None`` when ``X`` itself is a prediction matrix
+            ``(m, |C|)`` with one column a hypothesis.
         epsilon: privacy budget, a number > 0.
         loss: callable ``(predictions, targets) -> losses`` elementwise in [0, 1]; ``None`` for the zero-one loss.
         rng: the ``numpy.random.Generator`` that every draw comes from.
@@ -91,12 +92,18 @@ class PrivateERM(Parameters):
         """Return the drawn hypothesis's predictions, shape ``(m,)``.
 
         Raises:
+            ArgumentError: a prediction matrix without the drawn hypothesis's column.
             ProtocolError: before :meth:`fit`.
         """
         if not hasattr(self, "selected_"):
             raise ProtocolError("PrivateERM.predict: expected fit() first")
         if self.hypotheses is None:
-            return np.asarray(X)[:, self.selected_]
+            predictions = np.asarray(X)
+            if predictions.ndim != 2 or predictions.shape[1] <= self.selected_:
+                raise ArgumentError(
+                    f"X: expected a prediction matrix (m, |C|), |C| > {self.selected_}, but found {predictions.shape}"
+                )
+            return predictions[:, self.selected_]
         return np.asarray(self.hypotheses[self.selected_](X))
 
     @property

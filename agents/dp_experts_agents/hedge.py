@@ -11,7 +11,10 @@ source paper, "zcdp" adds eta^2/2 a step and converts tightly, "optimal" is the 
 composition of bounded-range mechanisms (Dong, Durfee and Rogers 2020), proved for fixed neighbouring sequences only.
 Status: [TEXT] for "seed", [DERIVED] for "zcdp" and "optimal".
 
-Regret: sum_t <P_t, l_t> <= L* + ln N / eta + eta T / 8 on every sequence, so also against adaptive adversaries.
+Regret: sum_t <P_t, l_t> <= L* + ln N / eta + eta T / 8 on every sequence, so also against adaptive adversaries. What
+is really lost exceeds that sum by at most sqrt(T ln(1/beta) / 2) with probability at least 1 - beta: given the past,
+l_t(x_t) - <P_t, l_t> has mean 0 and lies in an interval of length 1 (Azuma and Hoeffding) [DERIVED]. With "seed",
+ln N / eta is ln N times the largest of sqrt(32 T ln(1/delta)) / epsilon, 2 and sqrt(16 T / epsilon).
 """
 
 from __future__ import annotations
@@ -110,10 +113,10 @@ class Hedge(ExponentialWeights):
     Regret, on every sequence:
 
     - rate eta fixed: the least of ln N/eta + eta T/8 and (eta L* + ln N)/(1 - e^-eta) - L* [DERIVED];
-    - "adahedge", eta_t = ln N / (mixability gaps so far), infinite before the first (de Rooij et al. 2014): the least of sqrt(T ln N) + 2 and
-      2 sqrt(L* ln N) + 4 ln N + 2 [DERIVED]. Proof: the mix losses telescope to at most L* + Delta, the gaps add
-      Delta more, so the regret is at most 2 Delta; Delta^2 <= sum 2 delta_t ln N/eta_t + Delta, and a gap delta_t
-      is at most eta_t/8 and at most eta_t/2 times the round's expected loss.
+    - "adahedge", eta_t = ln N / (mixability gaps so far), infinite before the first (de Rooij et al. 2014): the
+      least of sqrt(T ln N) + 2 and 2 sqrt(L* ln N) + 4 ln N + 2 [DERIVED]. Proof: the mix losses telescope to at
+      most L* + Delta, the gaps add Delta more, so the regret is at most 2 Delta; Delta^2 <= sum 2 delta_t ln N/eta_t
+      + Delta, and a gap delta_t is at most eta_t/8 and at most eta_t/2 times the round's expected loss.
 
     Args:
         learning_rate: "fixed" for sqrt(8 ln N/T); "small_loss" for ln(1 + sqrt(2 ln N/best_loss)); "adahedge"; or a
@@ -223,14 +226,18 @@ class Hedge(ExponentialWeights):
         return super()._log_law(totals, _behind(np.asarray(rate), totals))
 
     def _mixability_gap(self, losses: FloatArray) -> FloatArray:
-        rate = self._adaptive_rate
-        law = super()._law(self._total, _behind(rate, self._total))
-        # Only experts that have weight; the least of their losses is subtracted, lest all exponentials underflow.
-        least = np.where(law > 0.0, losses, math.inf).min(-1)
-        above = np.where(law > 0.0, losses - least[..., None], 0.0)
-        mixed = -np.log((law * np.exp(-rate[..., None] * above)).sum(-1)) / rate
+        """Return the expected loss minus the mix loss -ln(sum of law * e^(-rate * loss))/rate of the unmixed law."""
+        rate = self._adaptive_rate[..., None]
+        behind = self._total - self._total.min(-1, keepdims=True)
+        # An expert whose weight underflows may lead after this round: the mix loss has to see it.
+        after = behind + losses
+        least = after.min(-1, keepdims=True)
+        weights, later = np.exp(-rate * behind), np.exp(-rate * (after - least))
+        normaliser = weights.sum(-1)
+        mixed = least[..., 0] - np.log(later.sum(-1) / normaliser) / self._adaptive_rate
         # The first gap is at an infinite rate. Rounding may make an exact zero slightly negative.
-        gap: FloatArray = np.maximum((law * above).sum(-1) - np.where(self._gap > LEAST_GAP, mixed, 0.0), 0.0)
+        mixed = np.where(self._gap > LEAST_GAP, mixed, least[..., 0])
+        gap: FloatArray = np.maximum((weights * losses).sum(-1) / normaliser - mixed, 0.0)
         return gap
 
 

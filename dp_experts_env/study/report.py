@@ -6,6 +6,7 @@ Every epsilon that is shown is read from the record of the match that it belongs
 from __future__ import annotations
 
 import base64
+import decimal
 import io
 import math
 from collections.abc import Iterator
@@ -74,12 +75,17 @@ SOFTWARE = "dp-experts-env"
 def budget(row: Any) -> str:
     """Return a row's privacy in a few words, from its record."""
     if row.privacy == "private":
-        return f"ε={row.epsilon:g}, δ={row.delta:g}"
+        return f"ε={upper(row.epsilon)}, δ={upper(row.delta)}"
     if row.privacy == "leaky":
-        return f"leaky, says ε={row.epsilon:g}" if math.isfinite(row.epsilon) else "leaky"
+        return f"leaky, says ε={upper(row.epsilon)}" if math.isfinite(row.epsilon) else "leaky"
     if row.privacy == "not private here":
         return "none here"
     return "none"
+
+
+def upper(value: float) -> str:
+    """Return an upper bound with three figures, rounded up: what is printed is true as well."""
+    return f"{float(decimal.Context(prec=3, rounding=decimal.ROUND_CEILING).create_decimal(repr(float(value)))):g}"
 
 
 def name(row: Any) -> str:
