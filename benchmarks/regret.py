@@ -91,7 +91,7 @@ class Key(NamedTuple):
 
 
 class Result(NamedTuple):
-    """Mean regret, its standard error, mean L*, mean certified bound (NaN: none) and seconds."""
+    """Learner, games, mean regret, its standard error, mean L*, mean certified bound (NaN: none) and seconds."""
 
     learner: str
     games: int
@@ -201,13 +201,12 @@ def learner(task: Task, entry: str, best_loss: float) -> dpe.Learner | None:
     return found.learner(spec) if name == "auto" else found
 
 
-def play(task: Task, entries: list[str]) -> Iterator[tuple[Key, Result]]:
-    """Play a task; the same learner under two names plays once."""
+def play(task: Task, entries: list[str], done: dict[str, Result]) -> Iterator[tuple[Key, Result]]:
+    """Play a task; the same learner under two names plays once, and what is done is not played again."""
     numbers = [task.horizon, task.num_experts, zlib.crc32(task.sequence.encode())]
     blocks = sequences(adversary(task), [SEED, *numbers])
     best = sum(block.sum(0) for block in blocks).min(-1)
     spec = GameSpec(task.num_experts, task.horizon)
-    done: dict[str, Result] = {}
     for entry in entries:
         player = learner(task, entry, float(best.mean()))
         if player is None:
@@ -219,7 +218,7 @@ def play(task: Task, entries: list[str]) -> Iterator[tuple[Key, Result]]:
             error = float(regret.std(ddof=1) / math.sqrt(len(regret)))
             seconds = time.perf_counter() - began
             done[repr(player)] = Result(
-                type(player).__name__, len(regret), float(regret.mean()), error, float(best.mean()), bound, seconds
+                repr(player), len(regret), float(regret.mean()), error, float(best.mean()), bound, seconds
             )
         yield Key(entry, *task[:5]), done[repr(player)]
 
@@ -291,7 +290,7 @@ def game_table(results: dict[Key, Result], game: tuple[int, int, float, float]) 
         last = worst(results, entry, game)
         cells.append("" if last is None else f"{shown(last[0])} ({last[1]})")
         if any(cells):
-            picks = {results[key].learner for key in results if key[:5] == (entry, *game)}
+            picks = {results[key].learner.partition("(")[0] for key in results if key[:5] == (entry, *game)}
             name = f"{entry}: {', '.join(sorted(picks))}" if entry.startswith("auto") else entry
             lines.append(f"| {name} | " + " | ".join(cells) + " |")
     best = targets(results, game)
@@ -479,7 +478,8 @@ def main() -> None:
         if not wanted or time.monotonic() > until:
             continue
         began = time.perf_counter()
-        results.update(play(task, wanted))
+        done = {result.learner: result for key, result in results.items() if key[1:] == task[:5]}
+        results.update(play(task, wanted, done))
         write(results)
         print(f"{task[:6]}: {len(wanted)} matches, {time.perf_counter() - began:.1f} s", flush=True)
     (RESULTS / "regret.md").write_text(summary(results), encoding="utf-8")
