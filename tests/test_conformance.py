@@ -78,6 +78,8 @@ STOCHASTIC = {"seeds", "identical_rounds"}
 # What each learner claims besides, which is checked where it is there.
 LAW = {"probabilities", "outcomes"}
 CLAIMS: dict[str, set[str]] = {
+    "auto": set(),
+    "doubling_small_loss": set(),
     "fade": set(),
     "follow_the_leader": LAW,
     "follow_the_perturbed_leader": {"regret"},
@@ -85,15 +87,28 @@ CLAIMS: dict[str, set[str]] = {
     "hedge": {"regret", *LAW},
     "lazy_hedge": {"privacy", "regret", *LAW},
     "lazy_to_private": {"privacy", "regret", *LAW},
+    "leaky_ada_hedge": {"regret", *LAW},
+    "leaky_copy_last": set(),
+    "leaky_dartboard": {"regret", *LAW},
+    "leaky_never_halting": set(),
+    "leaky_no_query_noise": set(),
+    "leaky_no_threshold_noise": set(),
+    "leaky_perturbed_leader": {"regret"},
+    "leaky_sensitivity": set(),
+    "leaky_triple_rate": {"regret", *LAW},
     "phased_selection": {"privacy", "regret", *LAW},
     "private_dartboard": {"privacy", "regret", *LAW},
     "private_fixed_share": {"privacy", "regret", *LAW},
     "private_hedge": {"privacy", "regret", *LAW},
-    "private_leader": {"regret", "probabilities"},
+    "private_leader": {"probabilities", "regret"},
+    "realizable": {"outcomes", "privacy"},
     "shrinking_dartboard": {"regret", *LAW},
+    "small_loss": {"outcomes", "privacy"},
+    "small_loss_marginal": {"outcomes"},
+    "subsampled": {"privacy", "regret", *LAW},
     "uniform": {"privacy", "regret", *LAW},
 }
-DETERMINISTIC = {"follow_the_leader"}
+DETERMINISTIC = {"follow_the_leader", "leaky_copy_last"}
 # The constructor arguments that change what a learner is.
 VARIANTS: tuple[tuple[str, dict[str, Any], set[str]], ...] = (
     ("follow_the_perturbed_leader", {"fresh": False}, {"regret"}),
@@ -133,6 +148,7 @@ ADVERSARIES: dict[str, set[str]] = {
     "punish_likely": set(),
     "punish_used": set(),
     "replay": set(),
+    "rescaled": set(),
     "smooth_threshold": set(),
     "switching": set(),
 }
