@@ -1,6 +1,6 @@
 """Rounds x games per second of batched play against a plain Gymnasium loop, as ratios in one run.
 
-    python benchmarks/speed.py [--out benchmarks/results/speed.csv]
+python benchmarks/speed.py [--out benchmarks/results/speed.csv]
 """
 
 from __future__ import annotations

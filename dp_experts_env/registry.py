@@ -89,7 +89,7 @@ class Registry(Generic[Registered]):
             module, _, attribute = target.partition(":")
             try:
                 loaded = getattr(importlib.import_module(module), attribute)
-            except (ImportError, AttributeError) as error:
+            except Exception as error:  # whatever a plug-in's import raises
                 raise GameError(f"{self._what} {name!r} cannot be imported from {target!r}: {error}") from error
             self._check(loaded, name)
             target = self._targets[name] = loaded

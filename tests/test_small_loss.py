@@ -3,19 +3,20 @@
 import dataclasses
 import itertools
 import math
+from typing import ClassVar
 
 import numpy as np
 import pytest
-from dp_experts_agents.doubling import DoublingSmallLoss
-from dp_experts_agents.hedge import PrivateHedge
-from dp_experts_agents.small_loss import SmallLoss, SmallLossMarginal, paper_plan, small_loss_bound
-from dp_experts_agents.watch_plans import Plan, holds, solve, table
-from dp_experts_agents.watched import WatchedExpert
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import softmax
 from scipy.stats import poisson
 
+from dp_experts_agents.doubling import DoublingSmallLoss
+from dp_experts_agents.hedge import PrivateHedge
+from dp_experts_agents.small_loss import SmallLoss, SmallLossMarginal, paper_plan, small_loss_bound
+from dp_experts_agents.watch_plans import Plan, holds, solve, table
+from dp_experts_agents.watched import WatchedExpert
 from dp_experts_env.learner import Learner
 from dp_experts_env.spec import Adjacency, ArgumentError, BudgetError, GameSpec
 from dp_experts_env.testing import learner_checks
@@ -98,13 +99,7 @@ def adaptive_pair(rng, horizon, experts, number, replace=True):
     return world(one), world(other)
 
 
-TIGHT = {
-    "watch_epsilon": 0.6,
-    "coin_epsilon": 0.35,
-    "threshold": 0.3,
-    "cap": 2,
-    "stride": 1,
-}
+TIGHT = {"watch_epsilon": 0.6, "coin_epsilon": 0.35, "learning_rate": 0.2, "threshold": 0.3, "cap": 2, "stride": 1}
 
 
 @pytest.mark.parametrize("adjacency", ["replace", "zero_out"])
@@ -112,7 +107,7 @@ def test_pure_privacy_by_exact_enumeration_against_adaptive_adversaries(adjacenc
     # All 256 transcripts of 4 rounds, 40 random adaptive adversaries each; no ratio may exceed the claim.
     learner = SmallLoss(epsilon=1.5, delta=0.0, adjacency=adjacency, **TIGHT)
     claim = learner.guarantee(GameSpec(2, 4))
-    assert claim.epsilon == 1.5
+    assert claim.epsilon == pytest.approx(0.6 + 2 * (0.2 if adjacency == "zero_out" else 0.4))
     assert (claim.delta, claim.against) == (0.0, "adaptive")
     rng = np.random.default_rng(1)
     worst = 0.0
@@ -121,12 +116,14 @@ def test_pure_privacy_by_exact_enumeration_against_adaptive_adversaries(adjacenc
         laws = [transcripts(learner, 4, emit)[0] for emit in (left, right)]
         assert abs(laws[0].sum() - 1) < 1e-9
         worst = max(worst, worst_ratio(*laws))
-    assert 0.5 * claim.epsilon < worst <= claim.epsilon + 1e-9
+    assert 0.45 * claim.epsilon < worst <= claim.epsilon + 1e-9
 
 
 def test_approximate_privacy_by_exact_enumeration():
     # delta of the claimed epsilon over all transcripts, mixed accounting, at a delta large enough to be used.
-    learner = SmallLoss(epsilon=0.8, delta=0.05, **TIGHT)
+    learner = SmallLoss(
+        epsilon=0.8, delta=0.05, **{**TIGHT, "learning_rate": None, "watch_epsilon": 0.4, "coin_epsilon": 0.2}
+    )
     spec = GameSpec(2, 4)
     claim = learner.guarantee(spec)
     assert claim.delta == 0.05
@@ -145,7 +142,8 @@ def test_watch_and_coin_reach_their_budget():
     plan = Plan(0.2, 40.0, 0.4, 0.45, 0.15, 1)
     learner = Fixed(plan)
     worlds = [transcripts(learner, 2, lambda prefix, loss=loss: np.full((len(prefix), 2), loss)) for loss in (0.0, 1.0)]
-    ratios = np.log(worlds[1][0]) - np.log(worlds[0][0])
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratios = np.log(worlds[1][0]) - np.log(worlds[0][0])
     kept = (worlds[0][1][:, 1] == 2) & (worlds[0][1][:, 0] < 2)
     moved = (worlds[0][1][:, 1] < 2) & (worlds[0][1][:, 0] < 2)
     assert worst_ratio(worlds[0][0], worlds[1][0]) <= 0.6 + 1e-9
@@ -181,27 +179,41 @@ class QuietQueries(SmallLoss):
         self._watches = [type(watch)(watch.threshold_scale, watch.query_scale / 4, noise=watch.noise)]
 
 
-@pytest.mark.parametrize("broken", [NoFloor, NoCap, QuietQueries])
-def test_broken_variants_exceed_the_claim(broken):
-    options = {**TIGHT, "cap": 1} if broken is NoCap else TIGHT
-    learner = broken(epsilon=1.5, delta=0.0, **options)
-    claim = learner.guarantee(GameSpec(2, 4)).epsilon
-    honest = SmallLoss(epsilon=1.5, delta=0.0, **options)
-    found, allowed = 0.0, 0.0
-    rows = np.array([[0.0, 1.0], [1.0, 0.0], [1.0, 1.0], [0.0, 0.0]])
-    for tail in itertools.product(range(4), repeat=2):
-        for first, other in itertools.permutations(range(4), 2):
-            laws = {}
-            for name, player in (("broken", learner), ("honest", honest)):
-                laws[name] = [
-                    transcripts(player, 4, lambda p, h=head: np.tile(rows[[h, *tail, 0][p.shape[1] - 1]], (len(p), 1)))[0]
-                    for head in (first, other)
-                ]
-            found, allowed = max(found, worst_ratio(*laws["broken"])), max(allowed, worst_ratio(*laws["honest"]))
-        if found > claim + 1e-6:
-            break
-    assert allowed <= claim + 1e-9
-    assert found > claim + 1e-6
+@pytest.mark.parametrize(
+    ("broken", "rate", "head", "other", "tail"),
+    [
+        (NoFloor, 0.14, [0.0, 0.0], [1.0, 1.0], [[0.0, 0.0], [0.0, 0.0]]),
+        (NoCap, 0.14, [0.0, 1.0], [1.0, 0.0], [[0.0, 1.0], [0.0, 1.0]]),
+        (QuietQueries, 0.01, [0.0, 0.0], [1.0, 1.0], [[0.0, 0.0], [0.0, 0.0]]),
+    ],
+)
+def test_broken_variants_exceed_the_claim(broken, rate, head, other, tail):
+    # Exact; the honest learner with the same constants and sequences keeps the claim.
+    options = {
+        "watch_epsilon": 0.3,
+        "coin_epsilon": 0.15,
+        "learning_rate": rate,
+        "threshold": 0.3,
+        "cap": 1,
+        "stride": 1,
+    }
+    claim = SmallLoss(epsilon=2.0, delta=0.0, **options).guarantee(GameSpec(2, 4)).epsilon
+    assert claim == pytest.approx(0.3 + 2 * rate)
+    worst = {}
+    for cls in (broken, SmallLoss):
+        laws = []
+        for first in (head, other):
+            rows = np.array([first, *tail, [0.0, 0.0]])
+            laws.append(
+                transcripts(
+                    cls(epsilon=2.0, delta=0.0, **options),
+                    4,
+                    lambda prefix, rows=rows: np.tile(rows[prefix.shape[1] - 1], (len(prefix), 1)),
+                )[0]
+            )
+        worst[cls] = worst_ratio(*laws)
+    assert worst[SmallLoss] <= claim + 1e-9
+    assert worst[broken] > claim + 1e-3
 
 
 @pytest.mark.parametrize("noise", ["exponential", "laplace"])
@@ -303,13 +315,13 @@ def test_window_losses_and_redraws_of_algorithm_1():
     learner = Fixed(constants)
     learner.reset(GameSpec(experts, horizon, games), np.random.default_rng(6))
     learner._notes = {}
-    since, ended, closed = np.zeros(games), [], np.zeros(games)
+    since, ended = np.zeros(games), []
     for row, losses in enumerate(block):
         choices = learner.act()
         above = learner._notes["above"][row]
         ended.extend(since[above])
         since = np.where(above, 0.0, since) + losses[choices]
-        closed += above
+        learner.observe(losses)
     ended = np.array(ended)
     queries = games * horizon / constants.stride
     for alpha in (10.0, 20.0, 30.0):
@@ -415,9 +427,7 @@ def test_certified_bounds(horizon, experts, delta, best_loss, most):
 
 def test_certified_bound_at_zero_loss_grows_like_log_of_the_horizon():
     # The headline: from 10^3 to 10^6 rounds the bound grows by less than 100, a sqrt(T) one by a factor of 31.
-    bounds = [
-        SmallLoss(best_loss=0.0, tuning="certified").regret_bound(GameSpec(10, 10**k), 0.0) for k in (3, 4, 5, 6)
-    ]
+    bounds = [SmallLoss(best_loss=0.0, tuning="certified").regret_bound(GameSpec(10, 10**k), 0.0) for k in (3, 4, 5, 6)]
     steps = np.diff(bounds)
     assert (steps > 0).all()
     assert steps.max() < 40
@@ -539,7 +549,7 @@ def test_bound_is_not_claimed_where_it_is_not_proved():
 class Recorder(Learner):
     """An inner learner that keeps what it was given and shown."""
 
-    made: list = []
+    made: ClassVar[list] = []
 
     def __init__(self, epsilon=1.0, delta=0.0, best_loss=None):
         self.epsilon, self.delta, self.best_loss = epsilon, delta, best_loss
@@ -556,16 +566,16 @@ class Recorder(Learner):
 
 
 def test_buckets_double_their_guess_and_are_few():
-    # The count exceeds 1 + log2(1 + L*/b) with probability at most 1/T in each game; 400 games, so more than 12 of
-    # them (T = 4000) has probability below 1e-20. Everyone loses in every round: L* = T.
-    horizon, games = 4000, 400
-    learner = DoublingSmallLoss(epsilon=4.0, first=5.0, learner="uniform_budget")
+    # The count exceeds 1 + log2(1 + L*/b) with probability at most 1/T in each game; 60 games of T = 2000 rounds, so
+    # that more than 6 do has probability below 1e-15. Everyone loses in every round: L* = T.
+    horizon, games = 2000, 60
+    learner = DoublingSmallLoss(epsilon=8.0, first=5.0, learner="uniform_budget")
     spec = GameSpec(3, horizon, games)
     learner.reset(spec, np.random.default_rng(11))
     learner.run(np.ones((horizon, 3)))
     most = learner.most_buckets(spec, float(horizon))
     assert most == 1 + math.floor(math.log2(1 + horizon / 5.0))
-    assert (learner.buckets + 1 > most).sum() <= 12
+    assert (learner.buckets + 1 > most).sum() <= 6
     # Not vacuous: theta_k is reached in time, so that nearly as many buckets are used as theta allows.
     levels, bounds = learner.guesses(spec, most)
     reachable = int(np.searchsorted(np.cumsum(bounds), horizon))
@@ -575,7 +585,7 @@ def test_buckets_double_their_guess_and_are_few():
     # Nothing is lost by a perfect expert: one bucket, but for noise.
     learner.reset(spec, np.random.default_rng(12))
     learner.run(np.tile([0.0, 1.0, 1.0], (horizon, 1)))
-    assert (learner.buckets > 0).sum() <= 12
+    assert (learner.buckets > 0).sum() <= 6
 
 
 @pytest.fixture(autouse=True)
@@ -626,14 +636,16 @@ def test_budget_of_algorithm_3(adjacency):
     watch = learner.watch()
     stream = "general" if adjacency == "replace" else "monotone"
     assert watch.epsilon(stream) <= 0.5 < watch.epsilon(stream) + 1e-9
-    # What holds for one fixed expert does not for the best one: two neighbouring streams of minima, exactly.
-    queries = np.array([1.0, 0.0, 1.0, 0.0, 1.0]), np.array([0.0, 1.0, 0.0, 1.0, 0.0])
-    outcome = [False, False, False, False, True]
-    ratio = abs(np.subtract(*(watch.log_probability(rows, 3.0, outcome) for rows in queries)))
+    # What holds for one fixed expert does not for the best one: two neighbouring games, the first round's losses (0, 1)
+    # or (1, 0), later ones (0, 0), and (2, 0) in the end, over two rounds. The minima move up and then down; exact.
+    first, later = np.array([[0.0, 1.0], [1.0, 0.0]]), np.array([0.0] * 12 + [2.0])
+    queries = [np.minimum(one[0] + later, one[1]) for one in first]
+    outcome = [False] * 12 + [True]
+    ratio = abs(np.subtract(*(watch.log_probability(rows, 0.5, outcome) for rows in queries)))
     assert ratio <= 0.5
     if adjacency == "replace":
-        swapped = type(watch).suffix_constant(0.5, 0.5, noise="exponential")
-        assert abs(np.subtract(*(swapped.log_probability(rows, 0.5, outcome) for rows in queries))) > 0.5
+        wrong = type(watch).suffix_constant(0.5, 0.5, noise="exponential")
+        assert abs(np.subtract(*(wrong.log_probability(rows, 0.5, outcome) for rows in queries))) > 0.5
 
 
 def test_the_inner_claim_decides_the_adversary():

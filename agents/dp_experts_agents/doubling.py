@@ -150,20 +150,21 @@ class DoublingSmallLoss(Learner):
         """Play a block: the ends of the buckets first, then each inner learner at once; see :meth:`Learner.run`."""
         if self._notes is not None:
             return super().run(block)
-        playing = [(cohort, 0) for cohort in self._cohorts]
+        plays = {cohort.number: (cohort, 0, len(block)) for cohort in self._cohorts}
         for row, losses in enumerate(block):
             ended = self._end(losses, self.round + row + 1)
             if ended.size:
-                known = len(self._cohorts)
-                self._begin(ended)
-                playing += [(cohort, row + 1) for cohort in self._cohorts[known:]]
+                for cohort in self._begin(ended):
+                    plays[cohort.number] = cohort, row + 1, len(block)
+                for cohort in self._drop():
+                    plays[cohort.number] = cohort, plays[cohort.number][1], row + 1
         choices = np.empty((len(block), *self._bucket.shape), dtype=np.int64)
-        for cohort, row in playing:
-            rows = block[row:]
+        # In the order in which they began, since a game that moved on is written over.
+        for cohort, first, last in plays.values():
+            rows = block[first:last]
             if len(rows):
                 answers = cohort.learner.run(rows if rows.ndim == 2 else cohort.own(rows))
-                choices[row:, cohort.games] = answers.reshape(len(rows), -1)
-        self._drop()
+                choices[first:last, cohort.games] = answers.reshape(len(rows), -1)
         return choices.reshape(len(block), *self.spec.shape)
 
     def guarantee(self, spec: GameSpec) -> Guarantee | None:
@@ -179,8 +180,9 @@ class DoublingSmallLoss(Learner):
     def _stream(self) -> str:
         return "monotone" if self.adjacency is Adjacency.ZERO_OUT else "general"
 
-    def _begin(self, games: IntArray) -> None:
-        """Put games whose bucket begins into cohorts that share an inner learner."""
+    def _begin(self, games: IntArray) -> list[_Cohort]:
+        """Put games whose bucket begins into cohorts that share an inner learner, and return these."""
+        known = len(self._cohorts)
         for bucket in np.unique(self._bucket[games]):
             mine = games[self._bucket[games] == bucket]
             learner = self._inner
@@ -194,6 +196,7 @@ class DoublingSmallLoss(Learner):
             self._cohort_of[mine] = self._number
             self._cohorts.append(_Cohort(self._number, mine, learner))
             self._number += 1
+        return self._cohorts[known:]
 
     def _end(self, losses: FloatArray, rounds: int) -> IntArray:
         """Add losses, ask where it is time, and return the games whose bucket ends."""
@@ -211,9 +214,12 @@ class DoublingSmallLoss(Learner):
             self._level[games] = self._levels[self._bucket[games]] + fresh[games]
         return games
 
-    def _drop(self) -> None:
-        alive = np.unique(self._cohort_of)
+    def _drop(self) -> list[_Cohort]:
+        """Drop the cohorts that no game is left in, and return them."""
+        alive = set(self._cohort_of.tolist())
+        dropped = [cohort for cohort in self._cohorts if cohort.number not in alive]
         self._cohorts = [cohort for cohort in self._cohorts if cohort.number in alive]
+        return dropped
 
 
 @dataclass
