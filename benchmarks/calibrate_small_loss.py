@@ -8,7 +8,7 @@ suite at once, the best are played again on more sequences, then their neighbour
 every candidate's learning rate is solved for from the budget. The suite has stationary sequences, experts that fail
 late, leaders that swap, regimes and drifts, so that no candidate wins that goes deaf after a few redraws.
 
-Score of a candidate: with y = sqrt(2 L* ln N) + 2 ln N ln T/epsilon, the scale of what is possible, the worst ratio of
+Score of a candidate: with y = sqrt(L* ln N) + 2 ln N ln T/epsilon, the scale of what is possible, the worst ratio of
 mean regret to y over the family's sequences, plus half their mean ratio. "any" takes all families; "small" those whose
 best expert loses at most 2 sqrt(T), plus a tenth of the mean positive ratio of the others.
 """
@@ -35,7 +35,7 @@ EPSILON = 1.0
 GRID: dict[str, tuple[float, ...]] = {
     "watch": (0.15, 0.2, 0.25, 0.3, 0.4, 0.5),
     "coin": (0.0, 0.1, 0.15, 0.2, 0.3, 0.45),
-    "offset": (-3.0, -2.0, -1.0, 0.0, 1.0),
+    "offset": (-3.0, -2.0, -1.0, 0.0, 1.0, 3.0, 6.0, 12.0, 20.0, 35.0),
     "scale": (2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 16.0, 24.0),
     "taper": (0.75, 1.0, 1.25, 1.5, 2.0, 3.0),
     "growth": (0.0, 0.5, 1.0, 1.5, 2.0),
@@ -130,7 +130,7 @@ def played(plans: list[Plan], repeats: int, losses: FloatArray, seed: int) -> Fl
 
 def score(regret: FloatArray, best: FloatArray, rounds: int, experts: int, group: str) -> FloatArray:
     """Return the score of each candidate; the less the better."""
-    scale = np.sqrt(2.0 * best * math.log(experts)) + 2.0 * math.log(experts) * math.log(rounds) / EPSILON
+    scale = np.sqrt(best * math.log(experts)) + 2.0 * math.log(experts) * math.log(rounds) / EPSILON
     ratio = regret / scale
     small = best <= 2.0 * math.sqrt(rounds)
     if group == "any":

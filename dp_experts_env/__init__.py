@@ -41,6 +41,7 @@ from dp_experts_env.spec import (
 )
 
 if TYPE_CHECKING:
+    from dp_experts_env.privacy.accounting import Composition, compose, learning_rate
     from dp_experts_env.study.tournament import Tournament, tournament
 
 __version__ = version("dp-experts-env")
@@ -54,6 +55,7 @@ __all__ = [
     "ArgumentError",
     "BudgetError",
     "ChoiceError",
+    "Composition",
     "DataError",
     "GameError",
     "GameSpec",
@@ -69,10 +71,12 @@ __all__ = [
     "adversaries",
     "adversary_class",
     "bundled",
+    "compose",
     "env_id",
     "expert_names",
     "learner_class",
     "learners",
+    "learning_rate",
     "load_losses",
     "make_adversary",
     "make_learner",
@@ -83,7 +87,13 @@ __all__ = [
     "tournament",
 ]
 
-_LATER = {"Tournament": "dp_experts_env.study.tournament", "tournament": "dp_experts_env.study.tournament"}
+_LATER = {
+    "Composition": "dp_experts_env.privacy.accounting",
+    "compose": "dp_experts_env.privacy.accounting",
+    "learning_rate": "dp_experts_env.privacy.accounting",
+    "Tournament": "dp_experts_env.study.tournament",
+    "tournament": "dp_experts_env.study.tournament",
+}
 """Names that are imported when they are asked for, so that the import stays light."""
 
 

@@ -17,6 +17,7 @@ from typing import Any, ClassVar, TypeVar
 import numpy as np
 
 from dp_experts_env.spec import (
+    ADVERSARY_MODELS,
     ArgumentError,
     FloatArray,
     GameSpec,
@@ -28,6 +29,8 @@ from dp_experts_env.spec import (
     check_choice_block,
     check_choices,
     check_losses,
+    check_name,
+    check_number,
 )
 
 Method = TypeVar("Method", bound=Callable[..., Any])
@@ -81,8 +84,7 @@ class Learner(Parameters):
         Raises:
             ArgumentError: if an argument is of the wrong type, or ``spec`` is a batch and the class plays one game.
         """
-        if not isinstance(spec, GameSpec):
-            raise ArgumentError(f"spec: expected a GameSpec but found {spec!r}")
+        _check_spec(spec)
         if not isinstance(rng, np.random.Generator):
             raise ArgumentError(f"rng: expected a numpy.random.Generator but found {rng!r}")
         if spec.num_games is not None and not self.batched:
@@ -151,7 +153,14 @@ class Learner(Parameters):
     # -- what is claimed ---------------------------------------------------------------------------------------
 
     def guarantee(self, spec: GameSpec) -> Guarantee | None:
-        """Return the guarantee for the sequence of choices in a game of this size, ``None`` if none is proved."""
+        """Return the guarantee for the sequence of choices in a game of this size, ``None`` if none is proved.
+
+        Args:
+            spec: the game.
+
+        Raises:
+            ArgumentError: if ``spec`` is not a GameSpec.
+        """
         return None
 
     def regret_bound(self, spec: GameSpec, best_loss: float, against: str = "oblivious") -> float:
@@ -161,6 +170,9 @@ class Learner(Parameters):
             spec: the game.
             best_loss: total loss L* of the best fixed expert, in [0, T].
             against: the adversary model, "stochastic", "oblivious" or "adaptive".
+
+        Raises:
+            ArgumentError: if an argument lies outside its range.
         """
         return math.nan
 
@@ -283,11 +295,51 @@ def _guard_run(method: Method) -> Method:
     return run  # type: ignore[return-value]
 
 
+def _check_spec(spec: Any) -> None:
+    if not isinstance(spec, GameSpec):
+        raise ArgumentError(f"spec: expected a GameSpec but found {spec!r}")
+
+
+def _guard_guarantee(method: Method) -> Method:
+    @functools.wraps(method)
+    def guarantee(self: Learner, spec: GameSpec) -> Guarantee | None:
+        _check_spec(spec)
+        claim: Guarantee | None = method(self, spec)
+        return claim
+
+    return guarantee  # type: ignore[return-value]
+
+
+def _guard_regret_bound(method: Method) -> Method:
+    @functools.wraps(method)
+    def regret_bound(self: Learner, spec: GameSpec, best_loss: float, against: str = "oblivious") -> float:
+        _check_spec(spec)
+        best_loss = check_number("best_loss", best_loss, 0.0, float(spec.horizon))
+        return float(method(self, spec, best_loss, check_name("against", against, ADVERSARY_MODELS)))
+
+    return regret_bound  # type: ignore[return-value]
+
+
+def _guard_law(method: Method) -> Method:
+    @functools.wraps(method)
+    def law(self: Learner) -> FloatArray:
+        if not (self._started or self._inside):
+            raise ProtocolError(f"{type(self).__name__}.{method.__name__}: expected reset(spec, rng) first")
+        result: FloatArray = method(self)
+        return result
+
+    return law  # type: ignore[return-value]
+
+
 _GUARDS: dict[str, Callable[[Any], Any]] = {
     "act": _guard_act,
     "take": _guard_act,
     "observe": _guard_observe,
     "run": _guard_run,
+    "guarantee": _guard_guarantee,
+    "regret_bound": _guard_regret_bound,
+    "probabilities": _guard_law,
+    "outcomes": _guard_law,
 }
 for _name, _guard in _GUARDS.items():
     setattr(Learner, _name, _guard(Learner.__dict__[_name]))

@@ -40,6 +40,8 @@ from dp_experts_env.spec import (
 class PrivateERM(Parameters):
     """Draws a hypothesis of small mean loss by the exponential mechanism, in scikit-learn's ``fit``/``predict`` style.
 
+    Every call of :meth:`fit` spends epsilon anew; predictions from the drawn hypothesis spend nothing.
+
     Args:
         least_size: declared least number n of examples, an integer >= 1; public.
         hypotheses: the class: a sequence of callables, each mapping ``X`` to m predictions, that of an example from
