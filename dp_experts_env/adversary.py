@@ -8,7 +8,7 @@ it an environment in the learner's chair: ``step(expert)`` plays one round and r
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeVar
 
@@ -20,6 +20,7 @@ from gymnasium.vector.utils import batch_space
 
 from dp_experts_env.spec import (
     ArgumentError,
+    ChoiceError,
     FloatArray,
     GameSpec,
     IntArray,
@@ -545,14 +546,20 @@ class AdversaryVectorEnv(VectorEnv[Any, IntArray, Any]):
         if seed is None:
             begun = [self._begin(*part) for part in self._going_on(mask)]
         elif isinstance(seed, (int, np.integer)):
+            check_count("seed", seed, 0, most=None)
             if mask.all():
                 super().reset(seed=int(seed))
             stream = self.np_random if mask.all() else seeding.np_random(int(seed))[0]
             begun = [self._begin(np.flatnonzero(mask), stream)]
         else:
+            if isinstance(seed, (str, bytes)) or not isinstance(seed, Iterable):
+                raise ArgumentError(f"seed: expected an integer >= 0, one a game, or None but found {seed!r}")
             seeds = list(seed)
             if len(seeds) != self.num_envs:
                 raise ArgumentError(f"seed: expected {self.num_envs} seeds, one a game, but found {len(seeds)}")
+            for row, own in enumerate(seeds):
+                if own is not None:
+                    check_count(f"seed of game {row}", own, 0, most=None)
             begun = []
             for row in np.flatnonzero(mask):
                 own = seeds[row]
@@ -592,13 +599,18 @@ class AdversaryVectorEnv(VectorEnv[Any, IntArray, Any]):
             raise ProtocolError("step: expected reset() first")
         game = GameSpec(self.adversary.num_experts, self.adversary.horizon, self.num_envs)
         round = self._cohorts[0].adversary.round + 1
-        actions = np.asarray(actions)
+        try:
+            actions = np.asarray(actions)
+        except ValueError:
+            raise ChoiceError(f"actions: expected an integer array ({self.num_envs},) but found {actions!r}") from None
         if self.autoreset_mode is AutoresetMode.NEXT_STEP and actions.shape == (self.num_envs,):
             # The action of a game that only begins anew in this step is ignored, whatever it is.
             ignored = np.zeros(self.num_envs, dtype=bool)
             for cohort in self._cohorts:
                 ignored[cohort.rows] = cohort.over
-            actions = np.where(ignored, 0, actions)
+            if ignored.any():
+                actions = actions.copy()
+                actions[ignored] = 0
         actions = check_choices(actions, game, round, source="actions")
         if self.autoreset_mode is AutoresetMode.DISABLED:
             finished = [int(row) for cohort in self._cohorts if cohort.over for row in cohort.rows]
@@ -650,6 +662,8 @@ class AdversaryVectorEnv(VectorEnv[Any, IntArray, Any]):
         return tuple(lines)
 
     def _reset_mask(self, options: dict[str, Any] | None) -> Any:
+        if options is not None and not isinstance(options, dict):
+            raise ArgumentError(f"options: expected a dictionary or None but found {options!r}")
         if options is None or "reset_mask" not in options:
             return np.ones(self.num_envs, dtype=bool)
         mask = options["reset_mask"]

@@ -8,10 +8,11 @@ an author writes only the algorithm.
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import functools
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
@@ -65,6 +66,7 @@ class Learner(Parameters):
     _inside = False
     _trusted = False
     _notes: dict[str, list[Any]] | None = None
+    _num_outcomes: int | None = None
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -82,7 +84,8 @@ class Learner(Parameters):
             rng: source of all randomness of this learner.
 
         Raises:
-            ArgumentError: if an argument is of the wrong type, or ``spec`` is a batch and the class plays one game.
+            ArgumentError: if an argument is of the wrong type, ``spec`` is a batch and the class plays one game, or
+                the game is too large for the memory of the machine.
         """
         _check_spec(spec)
         if not isinstance(rng, np.random.Generator):
@@ -95,8 +98,10 @@ class Learner(Parameters):
         self.spec = spec
         self.rng = rng
         self._round = 0
+        self._num_outcomes = None
         self._started = self._acted = self._inside = self._trusted = False
-        self.start()
+        with _in_memory(self, spec):
+            self.start()
         self._started = True
 
     def start(self) -> None:
@@ -203,6 +208,10 @@ class Learner(Parameters):
 
         Returns:
             The choice that the outcome implies, as from :meth:`act`.
+
+        Raises:
+            ArgumentError: if ``outcome`` is no such index; the state is as before the call.
+            ProtocolError: as :meth:`act`.
         """
         raise NotImplementedError(f"{type(self).__name__} has no finite outcome law")
 
@@ -217,6 +226,20 @@ class Learner(Parameters):
             self._notes.setdefault(name, []).append(np.array(values))
 
     # -- order of the calls ------------------------------------------------------------------------------------
+
+    def _require_outcome(self, outcome: Any) -> None:
+        if self._num_outcomes is None:
+            self._num_outcomes = self.outcomes().shape[-1]
+        index = np.asarray(outcome)
+        if (
+            index.shape not in ((), self.spec.shape)
+            or index.dtype.kind not in "iu"
+            or not (index.min() >= 0 and index.max() < self._num_outcomes)
+        ):
+            raise ArgumentError(
+                f"outcome: expected integers in 0..{self._num_outcomes - 1} of shape {self.spec.shape} "
+                f"but found {outcome!r}"
+            )
 
     def _require_turn(self, call: str, rounds: int = 1) -> None:
         name = f"{type(self).__name__}.{call}"
@@ -248,6 +271,19 @@ def _guard_act(method: Method) -> Method:
         return choices if self.spec.num_games is None else choices.copy()
 
     return act  # type: ignore[return-value]
+
+
+def _guard_take(method: Method) -> Method:
+    guarded = _guard_act(method)
+
+    @functools.wraps(method)
+    def take(self: Learner, outcome: Any) -> Any:
+        if not self._inside:
+            self._require_turn("take")
+            self._require_outcome(outcome)
+        return guarded(self, outcome)
+
+    return take  # type: ignore[return-value]
 
 
 def _guard_observe(method: Method) -> Method:
@@ -300,11 +336,23 @@ def _check_spec(spec: Any) -> None:
         raise ArgumentError(f"spec: expected a GameSpec but found {spec!r}")
 
 
+@contextlib.contextmanager
+def _in_memory(learner: Learner, spec: GameSpec) -> Iterator[None]:
+    try:
+        yield
+    except MemoryError as error:
+        raise ArgumentError(
+            f"spec: {type(learner).__name__} needs more memory than there is with num_experts={spec.num_experts}, "
+            f"horizon={spec.horizon}, num_games={spec.num_games}: {error}"
+        ) from error
+
+
 def _guard_guarantee(method: Method) -> Method:
     @functools.wraps(method)
     def guarantee(self: Learner, spec: GameSpec) -> Guarantee | None:
         _check_spec(spec)
-        claim: Guarantee | None = method(self, spec)
+        with _in_memory(self, spec):
+            claim: Guarantee | None = method(self, spec)
         return claim
 
     return guarantee  # type: ignore[return-value]
@@ -315,7 +363,9 @@ def _guard_regret_bound(method: Method) -> Method:
     def regret_bound(self: Learner, spec: GameSpec, best_loss: float, against: str = "oblivious") -> float:
         _check_spec(spec)
         best_loss = check_number("best_loss", best_loss, 0.0, float(spec.horizon))
-        return float(method(self, spec, best_loss, check_name("against", against, ADVERSARY_MODELS)))
+        check_name("against", against, ADVERSARY_MODELS)
+        with _in_memory(self, spec):
+            return float(method(self, spec, best_loss, against))
 
     return regret_bound  # type: ignore[return-value]
 
@@ -333,7 +383,7 @@ def _guard_law(method: Method) -> Method:
 
 _GUARDS: dict[str, Callable[[Any], Any]] = {
     "act": _guard_act,
-    "take": _guard_act,
+    "take": _guard_take,
     "observe": _guard_observe,
     "run": _guard_run,
     "guarantee": _guard_guarantee,

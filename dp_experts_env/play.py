@@ -23,6 +23,7 @@ from dp_experts_env.spec import (
     Guarantee,
     IntArray,
     check_count,
+    check_flag,
     check_name,
 )
 
@@ -144,9 +145,12 @@ def play(
             f"adversary: expected an Adversary but found {adversary!r}; make_adversary(name) builds one"
         )
     games = 1 if num_games is None else check_count("num_games", num_games)
-    recorded = {record} if isinstance(record, str) else set(record)
-    for name in recorded:
-        check_name("record", name, ("choices",))
+    if not isinstance(record, Iterable):
+        raise ArgumentError(f'record: expected "choices" or a sequence of such names but found {record!r}')
+    recorded = {check_name("record", name, ("choices",)) for name in ([record] if isinstance(record, str) else record)}
+    check_flag("override", override)
+    if progress is not None:
+        check_flag("progress", progress)
     check_count("checkpoints", checkpoints)
     check_count("workers", workers)
     spec = GameSpec(adversary.num_experts, adversary.horizon)

@@ -12,6 +12,7 @@ import enum
 import inspect
 import math
 import operator
+import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -155,8 +156,12 @@ class GameSpec:
         return () if self.num_games is None else (self.num_games,)
 
 
-def check_count(name: str, value: Any, least: int = 1) -> int:
-    """Return ``value`` as an ``int`` >= ``least``, or raise :class:`ArgumentError` that names it."""
+MOST_COUNT = 2**53
+"""Largest count: every integer up to it is a float64, so that a count can enter a formula unrounded."""
+
+
+def check_count(name: str, value: Any, least: int = 1, most: int | None = MOST_COUNT) -> int:
+    """Return ``value`` as an ``int`` from ``least`` to ``most``, or raise :class:`ArgumentError` that names it."""
     if not isinstance(value, (bool, np.bool_)):
         try:
             number = operator.index(value)
@@ -164,8 +169,19 @@ def check_count(name: str, value: Any, least: int = 1) -> int:
             pass
         else:
             if number >= least:
-                return number
+                if most is None or number <= most:
+                    return number
+                # Python prints no integer of more than some thousand digits.
+                shown = repr(number) if number < 10**100 else f"one of {number.bit_length()} bits"
+                raise ArgumentError(f"{name}: expected an integer <= {most} but found {shown}")
     raise ArgumentError(f"{name}: expected an integer >= {least} but found {value!r}")
+
+
+def check_flag(name: str, value: Any) -> bool:
+    """Return ``value`` as a ``bool`` if it is ``True`` or ``False``, or raise :class:`ArgumentError` that names it."""
+    if isinstance(value, (bool, np.bool_)):
+        return bool(value)
+    raise ArgumentError(f"{name}: expected True or False but found {value!r}")
 
 
 def check_number(
@@ -195,8 +211,14 @@ def check_number(
 
 
 def check_epsilon(value: Any, name: str = "epsilon") -> float:
-    """Return a finite privacy parameter epsilon > 0, or raise :class:`ArgumentError`."""
-    return check_number(name, value, 0.0, math.inf, low_open=True)
+    """Return a finite privacy parameter epsilon > 0, or raise :class:`ArgumentError`.
+
+    Positive numbers below 2.3e-308 are refused too: with so few significant bits no share of a budget is exact.
+    """
+    number = check_number(name, value, 0.0, math.inf, low_open=True)
+    if number < sys.float_info.min:
+        raise ArgumentError(f"{name}: expected a number of at least {sys.float_info.min:g} but found {value!r}")
+    return number
 
 
 def check_delta(value: Any, name: str = "delta") -> float:

@@ -125,13 +125,19 @@ def test_pure_and_approximate_budgets_are_never_mixed() -> None:
 # -- the pick ----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("epsilon", "delta"), BUDGETS)
-@pytest.mark.parametrize("by", ["simulated", "certified"])
-@pytest.mark.parametrize("best_loss", [None, 0.0])
+@pytest.mark.parametrize(
+    ("epsilon", "delta", "by", "best_loss"),
+    [
+        (1.0, 1e-6, "simulated", None),
+        (1.0, 0.0, "simulated", 0.0),
+        (0.3, 1e-6, "simulated", None),
+        (1.0, 1e-6, "certified", None),
+    ],
+)
 def test_pick_depends_on_public_parameters_alone(
     epsilon: float, delta: float, by: str, best_loss: float | None
 ) -> None:
-    for spec in SIZES:
+    for spec in SIZES if by == "simulated" else SIZES[::2]:
         auto = Auto(epsilon, delta, best_loss, by)
         before = auto.choice(spec)
         for losses in (np.zeros, np.ones):
@@ -143,10 +149,11 @@ def test_pick_depends_on_public_parameters_alone(
         assert repr(auto.choice(batch)) == repr(before)
 
 
-@pytest.mark.parametrize(("epsilon", "delta"), BUDGETS)
-@pytest.mark.parametrize("by", ["simulated", "certified"])
+@pytest.mark.parametrize(
+    ("epsilon", "delta", "by"), [*((*budget, "simulated") for budget in BUDGETS), (1.0, 1e-6, "certified")]
+)
 def test_claims_are_the_picked_learners(epsilon: float, delta: float, by: str) -> None:
-    for spec in SIZES:
+    for spec in SIZES if by == "simulated" else SIZES[::2]:
         auto = Auto(epsilon, delta, by=by)
         inner = auto.learner(spec)
         assert type(inner) is dpe.learner_class(auto.choice(spec).name)
@@ -281,7 +288,7 @@ def test_candidates_begin_with_the_pick() -> None:
 # -- conformance -------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("parameters", [{}, {"delta": 0.0}, {"by": "certified", "delta": 0.0}, {"best_loss": 0.0}])
+@pytest.mark.parametrize("parameters", [{}, {"delta": 0.0}, {"best_loss": 0.0}])
 def test_conformance(parameters: dict[str, Any]) -> None:
     assert "guarantee" in check_learner(Auto(**parameters))
 
@@ -346,8 +353,10 @@ def test_recommend_prints_all_candidates_and_the_pick(
         assert ("none" in rows[candidate.name]) == math.isnan(candidate.regret_bound)
         assert ("dropped" in rows[candidate.name]) == math.isnan(candidate.ratio)
         assert ("picked" in rows[candidate.name]) == (candidate.name == choice.name)
-    assert repr(auto.learner(spec)) in out
-    assert str(auto.guarantee(spec)) in out
+    # A long line is broken.
+    said = "".join(out.split())
+    for text in (repr(auto.learner(spec)), choice.why, str(auto.guarantee(spec))):
+        assert "".join(text.split()) in said
 
 
 def test_recommend_refuses_in_one_line(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:

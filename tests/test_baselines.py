@@ -271,6 +271,30 @@ def test_bad_arguments():
         FollowThePerturbedLeader(noise="gumble")
 
 
+LEARNERS = [
+    Uniform(),
+    FollowTheLeader(),
+    FollowThePerturbedLeader(),
+    FollowThePerturbedLeader(0.3, fresh=False),
+    FollowThePerturbedLeader(0.3, "gumbel"),
+    FollowThePerturbedLeader(0.3, "gumbel", fresh=False),
+]
+
+
+@pytest.mark.parametrize("learner", LEARNERS, ids=range(len(LEARNERS)))
+@pytest.mark.parametrize("games", [None, 3])
+def test_blocks_equal_the_loop(learner, games):
+    shared = np.random.default_rng(1).random((40, 3))
+    own = np.random.default_rng(2).random((30, 3) if games is None else (30, games, 3))
+    loop, blocks = (begun(learner.clone(), 3, 70, games, 5) for _ in range(2))
+    one = []
+    for row in [*shared, *own]:
+        one.append(loop.act())
+        loop.observe(row)
+    parts = (shared[:1], shared[1:33], shared[33:], own[:29], own[29:])
+    np.testing.assert_array_equal(one, np.concatenate([blocks.run(part) for part in parts]))
+
+
 # ---------------------------------------------------------------------------------------------------- running totals
 
 

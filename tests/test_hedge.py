@@ -309,7 +309,7 @@ VARIANTS = [
     Hedge(3.0),
     Hedge("adahedge"),
     Hedge("adahedge", mixing=0.2),
-    Hedge(np.geomspace(5.0, 0.01, 700).tolist()),
+    Hedge(np.geomspace(5.0, 1e-3, 700).tolist()),
     PrivateHedge(epsilon=50.0),
 ]
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from dp_experts_env.adversary import Adversary
-from dp_experts_env.spec import ArgumentError, FloatArray, check_count, check_number
+from dp_experts_env.spec import FloatArray, check_count, check_flag, check_number
 
 
 class Alternating(Adversary):
@@ -105,9 +105,7 @@ class Switching(Adversary):
         self.switches = check_count("switches", switches, least=0)
         self.bad = check_number("bad", bad, 0.0, 1.0)
         self.good = check_number("good", good, 0.0, self.bad)
-        if not isinstance(shared, bool):
-            raise ArgumentError(f"shared: expected True or False but found {shared!r}")
-        self.shared = shared
+        self.shared = check_flag("shared", shared)
 
     def start(self) -> None:
         """Draw the good experts."""

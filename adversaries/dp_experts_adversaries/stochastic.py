@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from dp_experts_env.adversary import Adversary
-from dp_experts_env.spec import ArgumentError, FloatArray, check_number
+from dp_experts_env.spec import ArgumentError, FloatArray, check_flag, check_number
 
 
 class _Coins(Adversary):
@@ -19,9 +19,7 @@ class _Coins(Adversary):
 
     def __init__(self, shared: bool = False, **game: Any) -> None:
         super().__init__(**game)
-        if not isinstance(shared, bool):
-            raise ArgumentError(f"shared: expected True or False but found {shared!r}")
-        self.shared = shared
+        self.shared = check_flag("shared", shared)
 
     def draw_rates(self, rng: np.random.Generator, shape: tuple[int, ...]) -> FloatArray:
         """Return the mean losses of a new game, ``(N,)`` or of shape ``(*shape, N)``."""

@@ -9,7 +9,7 @@ import numpy as np
 
 from dp_experts_env.learner import Learner
 from dp_experts_env.privacy.mechanisms import exponential_log_probabilities
-from dp_experts_env.spec import FloatArray, GameSpec, Guarantee, IntArray, check_name, check_number
+from dp_experts_env.spec import FloatArray, GameSpec, Guarantee, IntArray, check_flag, check_name, check_number
 
 
 class Uniform(Learner):
@@ -116,7 +116,7 @@ class FollowThePerturbedLeader(Learner):
             learning_rate = check_number("learning_rate", learning_rate, 0.0, low_open=True)
         self.learning_rate = learning_rate
         self.noise = check_name("noise", noise, ("exponential", "gumbel"))
-        self.fresh = bool(fresh)
+        self.fresh = check_flag("fresh", fresh)
 
     def start(self) -> None:
         """Forget all losses and, if lazy, draw the noise."""

@@ -57,6 +57,7 @@ class DoublingSmallLoss(Learner):
 
     Raises:
         ArgumentError: if an argument lies outside its range, or the inner learner takes no epsilon and delta.
+        BudgetError: at reset, if a learning rate given to the inner learner costs more than its budget in some bucket.
     """
 
     def __init__(
@@ -79,8 +80,9 @@ class DoublingSmallLoss(Learner):
         half = self.epsilon / 2
         if self.adjacency is Adjacency.ZERO_OUT:
             return AboveThreshold.monotone(half / 2, half / 2, noise="exponential")
-        part = half / (1.0 + 2.0 ** (2.0 / 3.0)) * (1 - 1e-15)
-        return AboveThreshold.general(part, half - part, noise="exponential")
+        part = half / (1.0 + 2.0 ** (2.0 / 3.0))
+        # The difference may be rounded up; the factor covers it.
+        return AboveThreshold.general(part * (1 - 1e-15), half - part, noise="exponential")
 
     def stride(self, spec: GameSpec) -> int:
         """Return the rounds between queries."""
@@ -107,6 +109,10 @@ class DoublingSmallLoss(Learner):
         self._watch, self._stride = self.watch(), self.stride(self.spec)
         # No bucket ends without a query.
         self._levels, self._bounds = self.guesses(self.spec, min(self.spec.horizon // self._stride, 60) + 2)
+        if self._inner.parameters.get("learning_rate") is not None:
+            # A rate that costs too much in some bucket is refused now, not when that bucket begins.
+            for bucket in range(1 + int((self._bounds < self.spec.horizon).sum())):
+                self._learner(min(bucket, len(self._bounds) - 1)).guarantee(self.spec)
         self._thresholds, self._queries, self._seeds = self.rng.spawn(3)
         self._sum: FloatArray = np.zeros(self.spec.num_experts)
         self._bucket: IntArray = np.zeros(games, dtype=np.int64)
@@ -168,29 +174,31 @@ class DoublingSmallLoss(Learner):
         return choices.reshape(len(block), *self.spec.shape)
 
     def guarantee(self, spec: GameSpec) -> Guarantee | None:
-        """Return the sum of both parts, against the adversaries that the inner claim covers."""
+        """Return (epsilon, delta)-DP, against the adversaries that the inner claim covers.
+
+        The inner learners of different buckets have different constants and may cost different parts of their budget,
+        so all of it is claimed; more, if the inner learner says that it costs more than it was given.
+        """
         inner = self._inner.guarantee(spec)
         if inner is None:
             return None
-        spent = (self.watch().epsilon(self._stream) + inner.epsilon) * (1 + 1e-15)
+        half = self.epsilon / 2
+        epsilon = self.epsilon if inner.epsilon <= half else (half + inner.epsilon) * (1 + 1e-15)
         source = f"AboveThreshold on the best loss and disjoint buckets, with: {inner.source} [DERIVED]"
-        return Guarantee(min(spent, self.epsilon), inner.delta, self.adjacency, inner.against, source)
+        return Guarantee(epsilon, max(self.delta, inner.delta), self.adjacency, inner.against, source)
 
-    @property
-    def _stream(self) -> str:
-        return "monotone" if self.adjacency is Adjacency.ZERO_OUT else "general"
+    def _learner(self, bucket: int) -> Learner:
+        """A fresh inner learner for a bucket, told its guess where it takes one."""
+        if "best_loss" not in constructor_keywords(type(self._inner)):
+            return self._inner.clone()
+        return self._inner.clone(best_loss=float(min(self._bounds[bucket], self.spec.horizon)))
 
     def _begin(self, games: IntArray) -> list[_Cohort]:
         """Put games whose bucket begins into cohorts that share an inner learner, and return these."""
         known = len(self._cohorts)
         for bucket in np.unique(self._bucket[games]):
             mine = games[self._bucket[games] == bucket]
-            learner = self._inner
-            if "best_loss" in constructor_keywords(type(learner)):
-                learner = learner.clone(best_loss=float(min(self._bounds[bucket], self.spec.horizon)))
-            else:
-                learner = learner.clone()
-            count = None if self.spec.num_games is None else len(mine)
+            learner, count = self._learner(bucket), None if self.spec.num_games is None else len(mine)
             learner = learner if count is None else looped(learner)
             learner.reset(GameSpec(self.spec.num_experts, self.spec.horizon, count), self._seeds.spawn(1)[0])
             self._cohort_of[mine] = self._number

@@ -182,7 +182,8 @@ def _lazy_plan(scheme: Scheme, epsilon: float, delta: float, batch_size: int | N
         batches = np.arange(1.0, horizon + 1)
         # Without an affected draw every rate is private.
         affected = np.maximum(scheme.decisions(batches) - 1, 1e-300)
-        steps = np.maximum(epsilon / affected, np.sqrt(8 * zcdp_rho(epsilon, delta) / affected))
+        with np.errstate(over="ignore"):
+            steps = np.maximum(epsilon / affected, np.sqrt(8 * zcdp_rho(epsilon, delta) / affected))
         rates = np.minimum(steps / scheme.step(1.0), np.sqrt(8 * log_experts / batches / horizon))
         if rate is not None:
             rates = np.where(rate <= steps / scheme.step(1.0) * (1 - 1e-9), rate, math.nan)

@@ -87,7 +87,7 @@ def _bound(
     odds = np.exp(-ends)
     mean = 1.0 - odds - odds * ends
     late = np.ones(np.broadcast_shapes(np.shape(ends), np.shape(cap), np.shape(needed)))
-    for theta in np.geomspace(0.1, 100.0, 25):
+    for theta in np.geomspace(0.25, 64.0, 9):
         moment = 1.0 - theta / (1.0 + theta) * (1.0 - odds ** (1.0 + theta)) + odds * (1.0 - odds**theta)
         with np.errstate(over="ignore"):
             late = np.minimum(late, np.exp(theta * needed + (np.minimum(cap, horizon) + 1.0) * np.log(moment)))
@@ -101,13 +101,13 @@ def certified_plan(
     horizon: int, num_experts: int, epsilon: float, delta: float, best_loss: float, adjacency: Adjacency
 ) -> Plan:
     """Return the plan of least :func:`realizable_bound` at ``best_loss`` on a grid, its rates solved for the budget."""
-    budget = np.linspace(0.1, 0.9, 17)
+    budget = np.linspace(0.15, 0.75, 13)
     axes = np.meshgrid(
         budget,
-        np.unique(np.rint(np.geomspace(1, max(2, min(horizon, 2000)), 36))),
-        [1.0, 0.7, 0.5, 0.35, 0.2],
-        [1.0, 1.5, 2.0, 2.5, 3.0, 4.0, 6.0],
-        [2**k for k in range(12) if 2**k <= max(1, horizon // 50)],
+        np.unique(np.rint(np.geomspace(1, max(2, min(horizon, 500)), 26))),
+        [1.0, 0.7, 0.4],
+        [1.0, 1.5, 2.0, 2.5, 3.0, 4.0],
+        [2**k for k in range(8) if 2**k <= max(1, horizon // 50)],
         indexing="ij",
         sparse=True,
     )
@@ -150,7 +150,7 @@ def paper_plan(
     cap = 6 * math.ceil(math.log(max(num_experts, 2))) + math.ceil(-24 * math.log(beta))
     step = epsilon / (2 * cap)
     if delta > 0:
-        low, high = step, epsilon / 2
+        low, high = step, max(step, min(epsilon / 2, 700.0))
         for _ in range(200):
             middle = (low + high) / 2
             cost = middle * math.sqrt(-2 * cap * math.log(delta)) + cap * middle * math.expm1(middle)
@@ -246,8 +246,9 @@ class Realizable(WatchedExpert):
             ArgumentError, BudgetError: see the class.
         """
         if self.best_loss is None:
-            first = self.clone(epsilon=self.epsilon / 2, best_loss=0.0)
-            return first.plan(spec)
+            assert self._buckets is not None
+            guess = min(float(self._buckets.guesses(spec, 1)[1][0]), float(spec.horizon))
+            return self.clone(epsilon=self.epsilon / 2, best_loss=guess).plan(spec)
         game = spec.horizon, spec.num_experts, self.epsilon, self.delta
         bound = min(self.best_loss, float(spec.horizon))
         if self.tuning == "paper":

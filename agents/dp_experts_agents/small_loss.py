@@ -157,7 +157,7 @@ def certified_plan(
     rate = part * np.minimum(rate, watch / 2)
     query_scale, scale = 1.0 / (watch * (1 - coin)), 1.0 / (watch - rate)
     margin = query_scale * (2.0 * math.log(max(horizon, 2)) - np.log(stride))
-    threshold = margin + np.maximum(1.0 / np.expm1(coin * watch), ends / rate)
+    threshold = margin + np.maximum(1.0 / np.expm1(np.minimum(coin * watch, 700.0)), ends / rate)
     bound = _bound(
         rate, threshold, scale, query_scale, margin, stride, cap, 2.0 * scale, horizon, num_experts, best_loss
     )

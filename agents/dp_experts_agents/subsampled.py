@@ -87,7 +87,8 @@ class Subsampled(Learner):
         share = self.delta / self.q
         if share * self.q > self.delta:
             share = math.nextafter(share, 0.0)
-        self._inner = budgeted(learner, subsample_inverse(self.epsilon, self.q), share, self.adjacency)
+        self._budget = subsample_inverse(self.epsilon, self.q)
+        self._inner = budgeted(learner, self._budget, share, self.adjacency)
 
     def start(self) -> None:
         """Begin the inner learner's game."""
@@ -141,8 +142,10 @@ class Subsampled(Learner):
         if inner is None:
             return None
         epsilon, delta = subsample(inner.epsilon, self.q, inner.delta)
+        if inner.epsilon <= self._budget:
+            epsilon = min(epsilon, self.epsilon)
         source = f"amplification by subsampling with probability {self.q:g} of: {inner.source} [DERIVED]"
-        return Guarantee(min(epsilon, self.epsilon), delta, inner.adjacency, inner.against, source)
+        return Guarantee(epsilon, delta, inner.adjacency, inner.against, source)
 
     def regret_bound(self, spec: GameSpec, best_loss: float, against: str = "oblivious") -> float:
         """Return R(q L*)/q, at most T - L*, R the inner bound; NaN if adaptive, or where R is not seen to be concave.

@@ -72,7 +72,8 @@ class Plan:
     @property
     def floor(self) -> float:
         """C, the least loss that the coin is flipped with; 0 without a coin."""
-        return 0.0 if self.coin_epsilon is None else 1.0 / math.expm1(self.coin_epsilon)
+        # A larger floor is private too; beyond 700 the exponential would overflow.
+        return 0.0 if self.coin_epsilon is None else 1.0 / math.expm1(min(self.coin_epsilon, 700.0))
 
     def redraws(self, horizon: int) -> int:
         """Most redraws after the first draw in a game of this horizon."""
@@ -304,6 +305,11 @@ def overridden(
     horizon, _, epsilon, delta = game
     was = plan.query_epsilon + (plan.coin_epsilon or 0.0)
     watch = was if watch_epsilon is None else watch_epsilon
+    if watch > epsilon * (1 - 1e-9):
+        raise ArgumentError(
+            f"watch_epsilon: expected a number in (0, {epsilon:g}) that leaves something for the redraws "
+            f"but found {watch!r}"
+        )
     coin = coin_epsilon
     if coin is None and plan.coin_epsilon is not None:
         coin = plan.coin_epsilon * watch / was

@@ -162,7 +162,7 @@ def tournament(
     check_count("horizon", horizon)
     check_delta(delta)
     budgets = _budgets(epsilons)
-    root = secrets.randbits(64) if seed is None else check_count("seed", seed, least=0)
+    root = secrets.randbits(64) if seed is None else check_count("seed", seed, least=0, most=None)
     entrants = list(_entrants(learners, budgets, delta))
     opponents = dict(_opponents(adversaries, num_experts, horizon))
     referees = [] if reference is None else list(_entrants({"reference": reference}, None, delta))

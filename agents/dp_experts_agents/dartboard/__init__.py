@@ -27,9 +27,11 @@ along every path the costs add up, against adaptive adversaries:
 - "pure": epsilon = max(e_sw, eta) + a K, which some games reach;
 - "renyi", no cap: a later decision keeps with the same probability kappa >= 1 - r in both worlds, so its moment
   E_Q (P/Q)^alpha is at most 1 + r (w - 1), w = exp(alpha (alpha - 1) a^2/8); the affected decision's is
-  k^alpha k'^(1-alpha) + w (1-k)^alpha (1-k')^(1-alpha), k and k' the two keep probabilities, convex in k at fixed
-  k'/k = e^{-eta} or e^{eta} (a perspective function), hence largest at an end of k's range. Moments of worst cases
-  multiply under adaptive composition, so with n - 2 later decisions
+  k^alpha k'^(1-alpha) + w (1-k)^alpha (1-k')^(1-alpha), k and k' the two keep probabilities. It is convex in k and
+  in k', so the largest shift, k'/k = e^{-eta} or e^{eta}, is worst (the corners k = k' are not: at k < k' it is at
+  least 1 + (w - 1)(1 - k) and 1 + (w - 1)(1 - k'), its values there), and on these lines convex in k (a perspective
+  function), hence largest at an end of k's range. Moments of worst cases multiply under adaptive composition, so with
+  n - 2 later decisions
   (alpha - 1) D_alpha <= ln(affected) + (n - 2) ln(1 + r (w - 1)).
 
 Guarantees hold in ideal arithmetic: exp(-eta gap) underflows once eta gap > 745.

@@ -493,7 +493,7 @@ def parallel(
 
 
 def subsample(epsilon: float, rate: float, delta: float = 0.0) -> tuple[float, float]:
-    """Amplification by subsampling: ``(ln(1 + rate (e^epsilon - 1)), rate * delta)``.
+    """Amplification by subsampling: ``(ln(1 + rate (e^epsilon - 1)), rate * delta)``, the first rounded up.
 
     For a sample that keeps each record independently with probability ``rate``, or a fixed fraction ``rate`` drawn
     without replacement (Balle, Barthe and Gaboardi 2018). Let A be the output law without the record, B and B' those
@@ -513,11 +513,14 @@ def subsample(epsilon: float, rate: float, delta: float = 0.0) -> tuple[float, f
     """
     epsilon, rate = check_number("epsilon", epsilon, 0.0), check_number("rate", rate, 0.0, 1.0)
     delta = check_delta(delta)
-    if epsilon < 1:
-        return min(epsilon, math.log1p(rate * math.expm1(epsilon))), rate * delta
     if rate == 0:
         return 0.0, 0.0
-    return min(epsilon, epsilon + math.log(rate + (1 - rate) * math.exp(-epsilon))), rate * delta
+    # The exponential would overflow; what is added covers rounding.
+    if epsilon > 700:
+        amplified = epsilon + math.log(rate + (1 - rate) * math.exp(-epsilon)) + 5e-16 * (1 + epsilon)
+    else:
+        amplified = math.log1p(rate * math.expm1(epsilon)) * (1 + 1e-15)
+    return min(epsilon, amplified), rate * delta
 
 
 def subsample_inverse(epsilon: float, rate: float) -> float:
