@@ -286,7 +286,10 @@ def gaussian_delta(mu: float, epsilon: float) -> float:
         ArgumentError: if an argument lies outside its range.
     """
     mu, epsilon = check_number("mu", mu, 0.0), check_number("epsilon", epsilon, 0.0)
-    return exp_up(_log_gaussian_delta(mu, epsilon) + 1e-13) if mu > 0 else 0.0
+    if mu == 0:
+        return 0.0
+    # Far out, a rounding of epsilon/mu moves the exponent by its square.
+    return exp_up(_log_gaussian_delta(mu, epsilon) + 1e-13 + 1e-15 * min(epsilon / mu, 1e150) ** 2)
 
 
 def gaussian_epsilon(mu: float, delta: float) -> float:
