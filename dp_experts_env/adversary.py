@@ -552,14 +552,15 @@ class AdversaryVectorEnv(VectorEnv[Any, IntArray, Any]):
             stream = self.np_random if mask.all() else seeding.np_random(int(seed))[0]
             begun = [self._begin(np.flatnonzero(mask), stream)]
         else:
-            if isinstance(seed, (str, bytes)) or not isinstance(seed, Iterable):
-                raise ArgumentError(f"seed: expected an integer >= 0, one a game, or None but found {seed!r}")
-            seeds = list(seed)
+            given: Any = seed
+            if isinstance(given, (str, bytes)) or not isinstance(given, Iterable):
+                raise ArgumentError(f"seed: expected an integer >= 0, one a game, or None but found {given!r}")
+            seeds: list[Any] = list(given)
             if len(seeds) != self.num_envs:
                 raise ArgumentError(f"seed: expected {self.num_envs} seeds, one a game, but found {len(seeds)}")
-            for row, own in enumerate(seeds):
+            for number, own in enumerate(seeds):
                 if own is not None:
-                    check_count(f"seed of game {row}", own, 0, most=None)
+                    check_count(f"seed of game {number}", own, 0, most=None)
             begun = []
             for row in np.flatnonzero(mask):
                 own = seeds[row]

@@ -199,7 +199,8 @@ def check_number(
     """
     low_open, high_open = low_open or low == -math.inf, high_open or high == math.inf
     try:
-        number = math.nan if isinstance(value, (bool, np.bool_, str, bytes)) else float(value)
+        refused = (bool, np.bool_, str, bytes, np.complexfloating)
+        number = math.nan if isinstance(value, refused) else float(value)
     except (TypeError, ValueError, OverflowError):
         number = math.nan
     above = number > low if low_open else number >= low

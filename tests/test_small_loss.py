@@ -14,17 +14,19 @@ from scipy.stats import poisson
 
 from dp_experts_agents.doubling import DoublingSmallLoss
 from dp_experts_agents.hedge import PrivateHedge
+from dp_experts_agents.realizable import Realizable
 from dp_experts_agents.small_loss import SmallLoss, SmallLossMarginal, paper_plan, small_loss_bound
+from dp_experts_agents.subsampled import Subsampled
 from dp_experts_agents.watch_plans import Plan, holds, solve, table
 from dp_experts_agents.watched import WatchedExpert
 from dp_experts_env.learner import Learner
-from dp_experts_env.spec import Adjacency, ArgumentError, BudgetError, GameSpec
+from dp_experts_env.spec import Adjacency, ArgumentError, BudgetError, GameSpec, Guarantee
 from dp_experts_env.testing import learner_checks
 
 SMALL_GAMES = [
     SmallLoss(tuning="certified", delta=0.0),
     SmallLoss(tuning="paper", best_loss=2.0, adjacency="zero_out"),
-    SmallLossMarginal(delay=3, forced=5),
+    SmallLossMarginal(delay=3),
     DoublingSmallLoss(learner="private_hedge", epsilon=8.0, first=0.5),
 ]
 
@@ -635,15 +637,69 @@ def test_budget_of_algorithm_3(adjacency):
     stream = "general" if adjacency == "replace" else "monotone"
     assert watch.epsilon(stream) <= 0.5 < watch.epsilon(stream) + 1e-9
     # What holds for one fixed expert does not for the best one: two neighbouring games, the first round's losses (0, 1)
-    # or (1, 0), later ones (0, 0), and (2, 0) in the end, over two rounds. The minima move up and then down; exact.
-    first, later = np.array([[0.0, 1.0], [1.0, 0.0]]), np.array([0.0] * 12 + [2.0])
-    queries = [np.minimum(one[0] + later, one[1]) for one in first]
+    # or (1, 0) (zeroed out, (0, 0)), then (1, 0) twice, a while of zeros, and (0, 1) four times before the last query.
+    # The minima are 1, then 2, in one game and 0, then 3, in the other: the shift changes its sign. Exact.
+    first = np.array([[0.0, 1.0], [1.0, 0.0] if adjacency == "replace" else [0.0, 0.0]])
+    later = np.array([[2.0, 0.0]] * 12 + [[2.0, 4.0]])
+    queries = [(one + later).min(-1) for one in first]
     outcome = [False] * 12 + [True]
     ratio = abs(np.subtract(*(watch.log_probability(rows, 0.5, outcome) for rows in queries)))
     assert ratio <= 0.5
     if adjacency == "replace":
         wrong = type(watch).suffix_constant(0.5, 0.5, noise="exponential")
         assert abs(np.subtract(*(wrong.log_probability(rows, 0.5, outcome) for rows in queries))) > 0.5
+
+
+def test_the_claim_of_algorithm_3_covers_the_inner_learner_of_every_bucket():
+    # With a rate that is given, what an inner learner costs depends on its guess; without one it costs less here.
+    inner = SmallLoss(learning_rate=1e-4)
+    learner, spec = DoublingSmallLoss(epsilon=10.0, learner=inner), GameSpec(2, 1000)
+    costs = [
+        inner.clone(epsilon=5.0, best_loss=min(float(guess), 1000.0)).guarantee(spec)
+        for guess in learner.guesses(spec, 8)[1]
+    ]
+    assert max(cost.epsilon for cost in costs) > 1.1 * inner.clone(epsilon=5.0).guarantee(spec).epsilon
+    claim = learner.guarantee(spec)
+    assert 5.0 + max(cost.epsilon for cost in costs) <= claim.epsilon <= 10.0
+    assert max(cost.delta for cost in costs) <= claim.delta == 1e-6
+
+
+def test_a_rate_that_a_later_bucket_cannot_pay_is_refused_at_reset():
+    learner, spec = Realizable(epsilon=10.0, delta=0.0, best_loss=None, learning_rate=0.37), GameSpec(2, 300)
+    assert learner.plan(spec).epsilon <= 5.0
+    with pytest.raises(BudgetError, match="learning_rate"):
+        learner.reset(spec, np.random.default_rng(0))
+
+
+class Overspender(Recorder):
+    """An inner learner that costs twice what it is given."""
+
+    def guarantee(self, spec):
+        return Guarantee(2.0 * self.epsilon, 2.0 * self.delta, source="none")
+
+
+def test_an_inner_learner_that_costs_more_is_not_claimed_away():
+    spec = GameSpec(2, 100)
+    claim = DoublingSmallLoss(epsilon=1.0, delta=1e-6, learner=Overspender()).guarantee(spec)
+    assert 1.5 <= claim.epsilon <= 1.5 * (1 + 1e-9)
+    assert claim.delta == 2e-6
+    sampled = Subsampled(Overspender(), q=0.5, epsilon=1.0, delta=1e-6)
+    assert sampled.guarantee(spec).epsilon > 1.5
+    assert sampled.guarantee(spec).delta == pytest.approx(2e-6)
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+@pytest.mark.parametrize("kind", [SmallLoss, Realizable])
+def test_a_watch_that_leaves_nothing_for_the_redraws_is_refused(kind, delta):
+    learner = kind(epsilon=1.0, delta=delta, watch_epsilon=math.nextafter(1.0, 0.0))
+    with pytest.raises(ArgumentError, match="watch_epsilon: expected a number in"):
+        learner.plan(GameSpec(3, 100))
+
+
+@pytest.mark.parametrize("tuning", ["calibrated", "certified", "paper"])
+def test_huge_budgets_do_not_overflow(tuning):
+    for learner in (SmallLoss(1e5, best_loss=3.0, tuning=tuning), Realizable(1e5, best_loss=3.0, tuning=tuning)):
+        assert learner.guarantee(GameSpec(3, 100)).epsilon <= 1e5
 
 
 def test_the_inner_claim_decides_the_adversary():

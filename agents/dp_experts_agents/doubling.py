@@ -113,7 +113,7 @@ class DoublingSmallLoss(Learner):
             # A rate that costs too much in some bucket is refused now, not when that bucket begins.
             for bucket in range(1 + int((self._bounds < self.spec.horizon).sum())):
                 self._learner(min(bucket, len(self._bounds) - 1)).guarantee(self.spec)
-        self._thresholds, self._queries, self._seeds = self.rng.spawn(3)
+        self._thresholds, self._queries, self._opening, *self._streams = self.rng.spawn(3 + games)
         self._sum: FloatArray = np.zeros(self.spec.num_experts)
         self._bucket: IntArray = np.zeros(games, dtype=np.int64)
         self._level = self._levels[0] + self._watch.threshold_scale * self._thresholds.standard_exponential(games)
@@ -194,13 +194,18 @@ class DoublingSmallLoss(Learner):
         return self._inner.clone(best_loss=float(min(self._bounds[bucket], self.spec.horizon)))
 
     def _begin(self, games: IntArray) -> list[_Cohort]:
-        """Put games whose bucket begins into cohorts that share an inner learner, and return these."""
+        """Give games whose bucket begins an inner learner, and return the cohorts.
+
+        All first buckets begin together and share one. Later each game gets its own, with its own stream, so that its
+        choices do not depend on when other games' buckets end.
+        """
         known = len(self._cohorts)
-        for bucket in np.unique(self._bucket[games]):
-            mine = games[self._bucket[games] == bucket]
-            learner, count = self._learner(bucket), None if self.spec.num_games is None else len(mine)
-            learner = learner if count is None else looped(learner)
-            learner.reset(GameSpec(self.spec.num_experts, self.spec.horizon, count), self._seeds.spawn(1)[0])
+        for mine in [games] if self._number == 0 else games[:, None]:
+            learner, count = self._learner(int(self._bucket[mine[0]])), None
+            if self.spec.num_games is not None:
+                learner, count = looped(learner), len(mine)
+            stream = self._opening if self._number == 0 else self._streams[mine[0]].spawn(1)[0]
+            learner.reset(GameSpec(self.spec.num_experts, self.spec.horizon, count), stream)
             self._cohort_of[mine] = self._number
             self._cohorts.append(_Cohort(self._number, mine, learner))
             self._number += 1

@@ -1,10 +1,11 @@
 """Private empirical risk minimisation over a finite class: an estimator, not a learner.
 
-**Proof note.** Mechanism (S0): draw h with probability proportional to exp(-(epsilon n / 2) * err_S(h)), err_S the mean
-loss over the sample, n the *declared* least sample size. Sensitivity: adding or removing one example moves each mean
-loss by at most 1/(m + 1) <= 1/n where m >= n is the smaller sample's size, so the log-weights move within an interval
-of length at most epsilon: epsilon-DP under add/remove. The code never uses the actual size in place of n, and a sample
-below the declared size is refused, since the claim is about samples of at least that size. Status: [TEXT].
+**Proof note.** Mechanism (of "Private ERM and private online learning", S0): draw h with probability proportional to
+exp(-(epsilon n / 2) * err_S(h)), err_S the mean loss over the sample, n the *declared* least sample size. Sensitivity:
+adding or removing one example moves each mean loss by at most 1/(m + 1) <= 1/n where m >= n is the smaller sample's
+size, so the log-weights move within an interval of length at most epsilon: epsilon-DP under add/remove. The code never
+uses the actual size in place of n, and a sample below the declared size is refused, since the claim is about samples of
+at least that size. Status: [TEXT].
 
 Excess risk: with probability at least 1 - beta, err_S(h) <= min err_S + 2 (ln|C| + ln(1/beta))/(epsilon n).
 With independent examples a uniform deviation of sqrt((ln(2|C|) + ln(1/beta))/(2 m)) holds with probability 1 - beta.

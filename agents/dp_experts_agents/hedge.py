@@ -1,5 +1,7 @@
 """Multiplicative weights: Hedge with its learning rates, and the private Hedge of S0.
 
+S0 is the paper "Private ERM and private online learning".
+
 **Proof note for PrivateHedge.** Mechanism: round t draws x_t from P_t(i) proportional to exp(-eta L_{t-1}(i)), the
 exponential mechanism on cumulative losses, with fresh randomness. Sensitivity: replacing one earlier loss vector
 moves each log-weight by -eta d(i), d in [-1, 1]^N, so the log-ratio of the two laws lies in an interval of length

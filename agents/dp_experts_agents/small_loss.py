@@ -1,8 +1,9 @@
 """Private learners whose regret follows the loss of the best expert: the small-loss paper's Algorithms 1, 2 and 3.
 
-The text of the paper was not at hand: Algorithm 1 is rebuilt from its privacy lemma and its constants, and what is
-implemented, with its proof, is the module :mod:`dp_experts_agents.watched`. In its terms Algorithm 1 has a coin, a cap
-V, constant rates and thresholds (taper = growth = 0) and a query every round.
+The small-loss paper is "Private Online Prediction from Experts with Small Losses". Its text was not at hand: Algorithm
+1 is rebuilt from its privacy lemma and its constants, and what is implemented, with its proof, is the module
+:mod:`dp_experts_agents.watched`. In its terms Algorithm 1 has a coin, a cap V, constant rates and thresholds (taper =
+growth = 0) and a query every round.
 
 **Regret** [DERIVED], for constant rates, one-sided exponential noise and oblivious losses. Write w_t(i) =
 exp(-eta L_t(i)), W_t their sum, P_t = w_t/W_t, A = 1/e_a, B = 1/e_b for the noise scales, s for the stride.

@@ -3,7 +3,8 @@
 **Mechanism.** Before round t a coin Z_t is 1 with probability q, independently. The inner learner plays every round; at
 its end it is shown Z_t l_t: the losses, or zeros. Coins stay secret.
 
-The text of the paper was not at hand; two lemmas (there C.4 and C.5) are rebuilt.
+The paper is "Private Online Prediction from Experts with Small Losses". Its text was not at hand; two lemmas (there C.4
+and C.5) are rebuilt.
 
 **Privacy** [DERIVED]. If the inner learner is (e, d)-DP, this one is (ln(1 + q (e^e - 1)), q d)-DP, under the same
 adjacency and against the same adversaries. Let round t be the changed one, l and l' its two vectors, A the law of the

@@ -148,13 +148,20 @@ class WatchedExpert(Learner):
 
         Returns:
             Shape ``(N + 2,)`` or ``(G, N + 2)``.
+
+        Raises:
+            NotImplementedError: for longer horizons.
         """
         if not self._keeps_history:
             raise NotImplementedError(f"the law of the next outcome is kept for horizons up to {LAW_ROUNDS} only")
         return self._log_law().reshape(*self.spec.shape, -1)
 
     def take(self, outcome: Any) -> Any:
-        """Play outcome i of :meth:`outcomes`: redraw to expert i < N, or keep, with an alarm (N) or without (N + 1)."""
+        """Play outcome i of :meth:`outcomes`: redraw to expert i < N, or keep, with an alarm (N) or without (N + 1).
+
+        Raises:
+            NotImplementedError: see :meth:`outcomes`.
+        """
         if not self._keeps_history:
             raise NotImplementedError(f"the law of the next outcome is kept for horizons up to {LAW_ROUNDS} only")
         return self._play(np.broadcast_to(outcome, self._held.shape))

@@ -201,6 +201,8 @@ def tournament(
         "versions": {**_versions(), "python": platform.python_version(), "platform": platform.platform()},
         "finished": False,
     }
+    if not (out is None or isinstance(out, (str, os.PathLike))):
+        raise ArgumentError(f"out: expected a folder's path or None but found {out!r}")
     folder = None if out is None else _prepared(Path(out), run)
     began = time.perf_counter()
     records, reused = _played(cells, folder, workers, progress)
