@@ -1,20 +1,24 @@
-"""Mean regret of the private learners beside their certified bounds and non-private Hedge, with fitted exponents.
+"""Plays the private learners for mean regret beside certified bounds and non-private Hedge, to results/regret.csv.
 
-    python benchmarks/regret.py                  # plays what has no result yet, writes results/regret.csv and regret.md
+    python benchmarks/regret.py                  # plays what has no result yet
     python benchmarks/regret.py --again auto     # plays this entry anew
-    python benchmarks/regret.py --minutes 0      # writes the summary of the results that there are
+    python benchmarks/regret_report.py           # writes results/regret.md
 
 Sequences are fresh: their seeds are not those of ``recommend.py``. Four columns, families of the public suite: one
 perfect expert (L* = 0), best at rate T^-1/2 (L* about sqrt(T)), best at 1/4 (L* about T/4), a leader swap at T/2; then
-the worst mean regret over all families of the suite, in fewer games. All learners meet the same sequences, one a game,
-and have the same coins, so that ``auto`` repeats the learner that it picks. "told": the learner is given
-L' = 2 sqrt(T), on the families where that holds. Hedge, for the ratio, is tuned with the mean L* of the family.
+all families of the suite, in fewer games, for the worst mean regret. The largest of many noisy means is too large, so
+a robust entry's three worst families are played again, in more games with other seeds, and count with those.
+
+All learners meet the same sequences, one a game, and have the same coins, so that ``auto`` repeats the learner that it
+picks. "told": the learner is given L' = 2 sqrt(T), on the families where that holds. Hedge, for the ratio, is tuned
+with the mean L* of the family.
 """
 
 from __future__ import annotations
 
 import argparse
 import csv
+import itertools
 import math
 import time
 import zlib
@@ -23,7 +27,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from recommend import regrets, sequences
+from recommend import SMALL, regrets, sequences
 
 import dp_experts_env as dpe
 from dp_experts_adversaries.families import FAMILIES
@@ -56,27 +60,31 @@ ENTRIES: dict[str, tuple[str, dict[str, Any]]] = {
 }
 ROBUST = ("auto", "auto, certified", "fade", "gaussian_leader", "small_loss", "realizable")
 """Entries that play all families."""
-SMALL = ("A", "B", "As", "Bs", "L0", "Ls")
+GROWING = (
+    HEDGE,
+    "fade",
+    "gaussian_leader",
+    "private_dartboard",
+    "lazy_hedge",
+    "lazy_to_private",
+    "small_loss",
+    "realizable",
+    "small_loss, told",
+    "realizable, told",
+    "small_loss, certified, told",
+    "realizable, certified, told",
+    "private_hedge",
+)
+"""Entries whose regret is fitted against T and L*."""
 
-TARGETS = {
-    (1_000, 10, 1e-6): (45, 46, 50, 50, 70),
-    (10_000, 10, 1e-6): (45, 50, 60, 75, 100),
-    (10_000, 100, 1e-6): (100, 103, 105, 210, 240),
-    (10_000, 10, 0.0): (55, 66, 65, 130, 210),
-    (10_000, 100, 0.0): (125, 130, 135, 350, 330),
-    (100_000, 10, 1e-6): (85, 80, 80, 70, 200),
-}
-"""At epsilon = 1: what the best private learner should lose at most in the four columns, and in the worst family."""
-
-CERTIFIED = {
-    (1_000, 10): 72,
-    (1_000, 100): 182,
-    (10_000, 10): 125,
-    (10_000, 100): 424,
-    (100_000, 10): 365,
-    (100_000, 100): 670,
-}
-"""At epsilon = 1, delta = 1e-6: what the least certified bound should be at most."""
+GAMES = (
+    (1_000, 10, 1e-6, 128),
+    (10_000, 10, 1e-6, 64),
+    (10_000, 100, 1e-6, 32),
+    (10_000, 10, 0.0, 64),
+    (10_000, 100, 0.0, 32),
+)
+"""Horizon, experts and delta of the games in which all families are played, and the games of a column."""
 
 
 class Key(NamedTuple):
@@ -115,61 +123,53 @@ class Task(NamedTuple):
 
 
 def tasks() -> Iterator[Task]:
-    """All that is played, the most wanted first."""
-    every = tuple(ENTRIES)
+    """All that is played, the most wanted first, but for the families that are played again."""
     few = (HEDGE, *ROBUST, "small_loss, told", "realizable, told")
-    for horizon, size, delta in TARGETS:
-        if horizon > 10_000:
-            continue
-        games = 128 if horizon == 1_000 else 64 if size == 10 else 32
+    costly = ("private_leader", "private_hedge", "phased_selection")
+    for horizon, size, delta, games in GAMES:
+        entries = tuple(name for name in ENTRIES if size == 10 or name not in costly)
         for family in COLUMNS:
-            entries = (
-                every
-                if size == 10
-                else tuple(
-                    name for name in every if name not in ("private_leader", "private_hedge", "phased_selection")
-                )
-            )
             yield Task(horizon, size, 1.0, delta, family, games, entries)
-    for horizon, size, delta in TARGETS:
-        if horizon > 10_000:
-            continue
-        games = 128 if horizon == 1_000 else 32 if size == 10 else 16
+    for horizon, size, delta, games in GAMES:
         for family in FAMILIES:
             if family not in COLUMNS:
-                yield Task(horizon, size, 1.0, delta, family, games, (HEDGE, *ROBUST))
-    # The growth with T at L* = 0 and with L* at fixed T.
-    growing = (
-        "small_loss, told",
-        "small_loss",
-        "small_loss, certified, told",
-        "realizable, told",
-        "realizable",
-        "realizable, certified, told",
-        "fade",
-        "gaussian_leader",
-        "private_dartboard",
-        "lazy_hedge",
-        "lazy_to_private",
-        "private_hedge",
-        HEDGE,
-    )
+                yield Task(horizon, size, 1.0, delta, family, games // (2 if horizon > 1_000 else 1), (HEDGE, *ROBUST))
+    # How regret grows with T at L* = 0, and with L* at a fixed T.
     for horizon, games in ((1_000, 128), (3_000, 64), (10_000, 64), (30_000, 32), (100_000, 12)):
         for delta in (1e-6, 0.0):
-            yield Task(horizon, 10, 1.0, delta, "A", games, growing)
+            yield Task(horizon, 10, 1.0, delta, "A", games, GROWING)
     for best_loss in (0, 100, 300, 1_000, 3_000):
-        entries = (HEDGE, "small_loss", "realizable", "fade", "gaussian_leader", "private_dartboard", "lazy_hedge")
-        yield Task(10_000, 10, 1.0, 1e-6, f"planted {best_loss}", 64, entries)
-    for family in ("B", "C", "D"):
+        yield Task(10_000, 10, 1.0, 1e-6, f"planted {best_loss}", 64, GROWING[:-1])
+    for family in COLUMNS:
         yield Task(100_000, 10, 1.0, 1e-6, family, 12, few)
-    for epsilon in (3.0, 0.1):
-        for horizon in (1_000, 10_000):
-            for delta in (1e-6, 0.0):
-                for family in COLUMNS:
-                    yield Task(horizon, 10, epsilon, delta, family, 32, few)
-    for delta in (0.0,):
-        for family in COLUMNS:
-            yield Task(1_000, 10, 1.0, delta, family, 64, few)
+    for epsilon, horizon, delta, family in itertools.product((3.0, 0.1), (1_000, 10_000), (1e-6, 0.0), COLUMNS):
+        yield Task(horizon, 10, epsilon, delta, family, 32, few)
+    for family in COLUMNS:
+        yield Task(1_000, 10, 1.0, 0.0, family, 128, few)
+
+
+def suspects(results: dict[Key, Result], entry: str, game: tuple[Any, ...]) -> tuple[str, ...]:
+    """Return an entry's three worst families in a game, the worst first; () unless it played all of them."""
+    found = {family: results[key] for family in FAMILIES if (key := Key(entry, *game, family)) in results}
+    if len(found) < len(FAMILIES):
+        return ()
+    return tuple(sorted(found, key=lambda family: -found[family].regret)[:3])
+
+
+def robust(results: dict[Key, Result], game: tuple[Any, ...]) -> tuple[str, ...]:
+    """Return the entries whose worst mean regret over the families is at most twice the least such."""
+    worst = {entry: suspects(results, entry, game) for entry in ROBUST}
+    means = {entry: results[Key(entry, *game, found[0])].regret for entry, found in worst.items() if found}
+    return tuple(entry for entry, mean in means.items() if mean <= 2.0 * min(means.values()))
+
+
+def again(results: dict[Key, Result]) -> Iterator[Task]:
+    """The worst families of the robust entries, in four times the games."""
+    for horizon, size, delta, games in GAMES:
+        game = (horizon, size, 1.0, delta)
+        for family in FAMILIES:
+            entries = tuple(name for name in robust(results, game) if family in suspects(results, name, game))
+            yield Task(*game, f"{family} again", games * (2 if horizon > 1_000 else 4), entries)
 
 
 def adversary(task: Task) -> dpe.Adversary:
@@ -253,215 +253,6 @@ def write(results: dict[Key, Result]) -> None:
             rows.writerow((*key[:3], f"{key.epsilon:g}", f"{key.delta:g}", key.sequence, *result[:2], *figures))
 
 
-# -- the summary -------------------------------------------------------------------------------------------------------
-
-
-def worst(results: dict[Key, Result], entry: str, game: tuple[Any, ...]) -> tuple[Result, str] | None:
-    """Return an entry's result on its worst family and the family, ``None`` unless it played all of them."""
-    found = {family: results.get(Key(entry, *game, family)) for family in FAMILIES}
-    if any(result is None for result in found.values()):
-        return None
-    family = max(found, key=lambda name: found[name].regret)  # type: ignore[union-attr]
-    return found[family], family  # type: ignore[return-value]
-
-
-def shown(result: Result | None) -> str:
-    """Print a mean regret with its standard error."""
-    return "" if result is None else f"{result.regret:.0f} ± {result.standard_error:.0f}"
-
-
-def game_table(results: dict[Key, Result], game: tuple[int, int, float, float]) -> list[str]:
-    """A table of one game: regret, bound and ratio in each column."""
-    horizon, size, epsilon, delta = game
-    lines = [f"### T = {horizon}, N = {size}, ε = {epsilon:g}, δ = {delta:g}", ""]
-    lines += ["| learner | " + " | ".join(COLUMNS.values()) + " | worst family |", "|---" * (len(COLUMNS) + 2) + "|"]
-    for entry in ENTRIES:
-        cells = []
-        for family in COLUMNS:
-            result, hedge = results.get(Key(entry, *game, family)), results.get(Key(HEDGE, *game, family))
-            if result is None:
-                cells.append("")
-                continue
-            bound = "none" if math.isnan(result.bound) else f"{result.bound:.0f}"
-            ratio = ""
-            if entry != HEDGE and hedge is not None and hedge.regret > 2.0 * hedge.standard_error:
-                ratio = f"; {result.regret / hedge.regret:.1f} times"
-            cells.append(f"{shown(result)} (≤ {bound}{ratio})")
-        last = worst(results, entry, game)
-        cells.append("" if last is None else f"{shown(last[0])} ({last[1]})")
-        if any(cells):
-            picks = {results[key].learner.partition("(")[0] for key in results if key[:5] == (entry, *game)}
-            name = f"{entry}: {', '.join(sorted(picks))}" if entry.startswith("auto") else entry
-            lines.append(f"| {name} | " + " | ".join(cells) + " |")
-    best = targets(results, game)
-    return [*lines, "", *best, ""]
-
-
-def targets(results: dict[Key, Result], game: tuple[int, int, float, float]) -> list[str]:
-    """What the best private learner reaches, beside its target."""
-    wanted = TARGETS.get((game[0], game[1], game[3])) if game[2] == 1.0 else None
-    private = [entry for entry in ENTRIES if entry != HEDGE]
-    lines = []
-    for column, (family, name) in enumerate((*COLUMNS.items(), ("", "worst family"))):
-        found = {}
-        for entry in private:
-            if entry.startswith("auto"):
-                continue
-            result = (
-                (worst(results, entry, game) or (None,))[0] if not family else results.get(Key(entry, *game, family))
-            )
-            if result is not None:
-                found[entry] = result
-        if not found:
-            continue
-        entry = min(found, key=lambda name: found[name].regret)
-        mine = results.get(Key("auto", *game, family)) if family else (worst(results, "auto", game) or (None,))[0]
-        line = f"- {name}: best {entry} {shown(found[entry])}, auto {shown(mine) or 'not played'}"
-        if wanted is not None:
-            target, regret, error = wanted[column], found[entry].regret, found[entry].standard_error
-            verdict = (
-                "met"
-                if regret <= target
-                else "met within two standard errors"
-                if (regret - 2.0 * error <= target)
-                else "not met"
-            )
-            line += f"; target ≤ {target}: {verdict}"
-        lines.append(line)
-    return lines
-
-
-def certificates() -> list[str]:
-    """The least certified bounds at epsilon = 1, delta = 1e-6, beside their targets."""
-    lines = ["| T | N | least certified bound | learner | target | |", "|---|---|---|---|---|---|"]
-    for (horizon, size), target in CERTIFIED.items():
-        choice = dpe.make_learner("auto", by="certified").choice(GameSpec(size, horizon))
-        verdict = "met" if choice.regret_bound <= target else "not met"
-        lines.append(f"| {horizon} | {size} | {choice.regret_bound:.1f} | {choice.name} | {target} | {verdict} |")
-    return lines
-
-
-def checked(results: dict[Key, Result]) -> list[str]:
-    """Whether the certified bounds hold in every cell."""
-    cells = [(key, result) for key, result in results.items() if not math.isnan(result.bound)]
-    over = [
-        f"{key.entry} on {key.sequence} at T={key.horizon}, N={key.num_experts}: {shown(result)} > {result.bound:.1f}"
-        for key, result in cells
-        if result.regret - 3.0 * result.standard_error > result.bound
-    ]
-    closest = max(cells, key=lambda cell: cell[1].regret / max(cell[1].bound, 1.0))
-    lines = [
-        f"{len(cells)} cells have a certified bound; the mean regret less three standard errors exceeds it in "
-        f"{len(over)}. The closest: {closest[0].entry} on {closest[0].sequence} at T={closest[0].horizon}, "
-        f"N={closest[0].num_experts}, ε={closest[0].epsilon:g}, δ={closest[0].delta:g}: {shown(closest[1])} against "
-        f"{closest[1].bound:.0f}."
-    ]
-    return lines + [f"- {line}" for line in over]
-
-
-def slope(x: list[float], results: list[Result]) -> tuple[float, float]:
-    """Return the exponent of a power law fitted to mean regrets, weighted by their errors, and 1.96 standard errors.
-
-    The error is the larger of what the errors of the means give and what the scatter about the line gives.
-    """
-    means = np.array([result.regret for result in results])
-    spread = np.maximum([result.standard_error for result in results], 1e-3 * np.abs(means)) / means
-    weights = 1.0 / spread**2
-    logs, values = np.log(x), np.log(means)
-    centred = logs - np.average(logs, weights=weights)
-    precision = float((weights * centred**2).sum())
-    exponent = float((weights * centred * values).sum() / precision)
-    residuals = values - np.average(values, weights=weights) - exponent * centred
-    scatter = float((weights * residuals**2).sum() / max(len(x) - 2, 1))
-    return exponent, 1.96 * math.sqrt(max(scatter, 1.0) / precision)
-
-
-def growth(results: dict[Key, Result]) -> list[str]:
-    """Fitted exponents of the regret against T at L* = 0, and against L* at fixed T."""
-    lines = []
-    for delta in (1e-6, 0.0):
-        horizons = sorted({key.horizon for key in results if key[2:] == (10, 1.0, delta, "A")})
-        lines += [f"Mean regret at L\\* = 0 (family A), N = 10, ε = 1, δ = {delta:g}:", ""]
-        lines += [
-            "| learner | " + " | ".join(f"T = {t}" for t in horizons) + " | exponent of T | first half | last half |"
-        ]
-        lines += ["|---" * (len(horizons) + 4) + "|"]
-        for entry in ENTRIES:
-            found = {t: results.get(Key(entry, t, 10, 1.0, delta, "A")) for t in horizons}
-            played = [(float(t), result) for t, result in found.items() if result is not None and result.regret > 0]
-            if len(played) < 4:
-                continue
-            x, y = [t for t, _ in played], [result for _, result in played]
-            middle = len(x) // 2
-            fits = (slope(x, y), slope(x[: middle + 1], y[: middle + 1]), slope(x[middle:], y[middle:]))
-            cells = [shown(found[t]) for t in horizons] + [f"{value:.2f} ± {half:.2f}" for value, half in fits]
-            lines.append(f"| {entry} | " + " | ".join(cells) + " |")
-        lines.append("")
-    losses = sorted(
-        (key.sequence for key in results if key.sequence.startswith("planted ") and key.entry == HEDGE),
-        key=lambda name: float(name.split()[1]),
-    )
-    if losses:
-        lines += [
-            "Mean regret against L\\* at T = 10000, N = 10, ε = 1, δ = 1e-06 (one planted expert, others 1/2):",
-            "",
-        ]
-        lines += [
-            "| learner | "
-            + " | ".join(f"L\\* = {name.split()[1]}" for name in losses)
-            + " | exponent of L\\* (L\\* > 0) |",
-            "|---" * (len(losses) + 2) + "|",
-        ]
-        for entry in ENTRIES:
-            found = {name: results.get(Key(entry, 10_000, 10, 1.0, 1e-6, name)) for name in losses}
-            played = [
-                (float(name.split()[1]), result)
-                for name, result in found.items()
-                if result is not None and not name.endswith(" 0")
-            ]
-            if len(played) < 3:
-                continue
-            value, half = slope([loss for loss, _ in played], [result for _, result in played])
-            cells = [shown(found[name]) for name in losses]
-            lines.append(f"| {entry} | " + " | ".join(cells) + f" | {value:.2f} ± {half:.2f} |")
-        lines.append("")
-    return lines
-
-
-def summary(results: dict[Key, Result]) -> str:
-    """The results in Markdown."""
-    games = sorted(
-        {key[1:5] for key in results}, key=lambda game: (game[2] != 1.0, -game[2], game[0], game[1], -game[3])
-    )
-    lines = [
-        "# Regret of the private learners",
-        "",
-        "Made by `benchmarks/regret.py`. Mean regret ± standard error over independent games on fresh sequences; in",
-        'brackets the certified bound ("none": none is proved) and the ratio to non-private Hedge tuned with L\\*,',
-        "where that regret is positive beyond two standard errors. Regret is a non-private diagnostic.",
-        "",
-        "## Certified bounds hold",
-        "",
-        *checked(results),
-        "",
-        "The least certified bounds at ε = 1, δ = 1e-06, the largest over all L\\*:",
-        "",
-        *certificates(),
-        "",
-        "## Growth",
-        "",
-        "Power laws fitted by weighted least squares on logarithms, with 95% intervals.",
-        "",
-        *growth(results),
-        "## Games",
-        "",
-    ]
-    for game in games:
-        if any(Key("auto", *game, family) in results for family in COLUMNS):
-            lines += game_table(results, game)
-    return "\n".join(lines).rstrip() + "\n"
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--again", nargs="*", default=[], metavar="ENTRY", help="entries to play anew")
@@ -470,7 +261,8 @@ def main() -> None:
     results = {key: result for key, result in read().items() if key.entry not in arguments.again}
     until = time.monotonic() + 60.0 * arguments.minutes
     registered = dpe.learners()
-    for task in tasks():
+    # Which families are played again depends on what was played before.
+    for task in itertools.chain(tasks(), again(results)):
         wanted = [
             entry for entry in task.entries if Key(entry, *task[:5]) not in results and ENTRIES[entry][0] in registered
         ]
@@ -482,7 +274,6 @@ def main() -> None:
         results.update(play(task, wanted, done))
         write(results)
         print(f"{task[:6]}: {len(wanted)} matches, {time.perf_counter() - began:.1f} s", flush=True)
-    (RESULTS / "regret.md").write_text(summary(results), encoding="utf-8")
 
 
 if __name__ == "__main__":

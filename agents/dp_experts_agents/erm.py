@@ -17,7 +17,7 @@ and the two deviations 2 alpha sqrt((L + ln 4)/(48 L)) <= alpha/2. [DERIVED]
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -67,9 +67,9 @@ class PrivateERM(Parameters):
     ) -> None:
         self.least_size = check_count("least_size", least_size)
         if hypotheses is not None:
-            hypotheses = tuple(hypotheses)
+            given, hypotheses = hypotheses, tuple(hypotheses) if isinstance(hypotheses, Iterable) else ()
             if not hypotheses or not all(callable(hypothesis) for hypothesis in hypotheses):
-                raise ArgumentError("hypotheses: expected at least one callable, and nothing else")
+                raise ArgumentError(f"hypotheses: expected one or more callables, nothing else, but found {given!r}")
         self.hypotheses = hypotheses
         self.epsilon = check_epsilon(epsilon)
         self.loss = loss

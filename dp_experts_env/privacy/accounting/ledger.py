@@ -85,9 +85,10 @@ class Ledger:
         """The least epsilon known at which everything entered is (epsilon, delta)-DP; infinite if delta is overspent.
 
         The (epsilon, delta) spends add up, and so do the rhos, whose sum is converted at what is left of delta; in any
-        order and interleaving, since replacing the zCDP steps first costs (epsilon_rho, delta_rho) and the others then
-        cost a factor e^epsilon on the right-hand side. Where all deltas are zero the pure spends may be counted as
-        epsilon^2/2-zCDP instead. [DERIVED]
+        order and interleaving, since an (epsilon, delta) step is at worst one that fails with probability delta, alike
+        in both worlds, and else is epsilon-DP; where none fails, replacing the zCDP steps first costs (epsilon_rho,
+        delta_rho) and the others then cost a factor e^epsilon on the right-hand side. Where all deltas are zero the
+        pure spends may be counted as epsilon^2/2-zCDP instead. [DERIVED]
 
         Raises:
             ArgumentError: if delta is not in [0, 1).
@@ -165,7 +166,11 @@ class Filter:
 
     @classmethod
     def zcdp(cls, epsilon: float, delta: float) -> Filter:
-        """A zCDP filter whose whole budget is (epsilon, delta)-DP; delta > 0."""
+        """A zCDP filter whose whole budget is (epsilon, delta)-DP; delta > 0.
+
+        Raises:
+            ArgumentError: if epsilon is not > 0 or delta not in (0, 1).
+        """
         return cls(rho=zcdp_rho(epsilon, check_number("delta", delta, 0.0, 1.0, low_open=True, high_open=True)))
 
     @property
