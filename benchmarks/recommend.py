@@ -36,9 +36,15 @@ from dp_experts_env.spec import ArgumentError, FloatArray, GameSpec
 ROOT = Path(__file__).resolve().parent
 RESULTS = ROOT / "results" / "recommend.csv"
 TABLE = ROOT.parent / "agents" / "dp_experts_agents" / "tables" / "recommend.csv"
-GAMES = {(1_000, 10): 64, (1_000, 100): 32, (10_000, 10): 32, (10_000, 100): 16}
-"""Games of each size: horizon and number of experts."""
 EPSILONS = (1.0, 0.3, 3.0)
+GAMES = {
+    (1_000, 10): (64, EPSILONS),
+    (1_000, 100): (32, EPSILONS),
+    (10_000, 10): (32, EPSILONS),
+    (10_000, 100): (16, EPSILONS),
+    (100_000, 10): (8, (1.0,)),
+}
+"""Games and budgets of each size, horizon and number of experts; the last one is costly."""
 DELTAS = (1e-6, 0.0)
 SCREEN = ("A", "L0", "D", "ALT")
 MARGIN = 2.5
@@ -116,7 +122,7 @@ def dropped(results: dict[Key, Result], key: Key) -> bool:
 
 def wanted(results: dict[Key, Result], size: tuple[int, int], family: str, names: list[str]) -> Iterator[Key]:
     """What is still to be played on a family."""
-    for (name, told), epsilon, delta in itertools.product(entrants(names), EPSILONS, DELTAS):
+    for (name, told), epsilon, delta in itertools.product(entrants(names), GAMES[size][1], DELTAS):
         key = Key(name, told, *size, epsilon, delta, family)
         if key in results or (told and family not in SMALL):
             continue
@@ -186,7 +192,7 @@ def main() -> None:
             continue
         began = time.perf_counter()
         numbers = [*size, zlib.crc32(family.encode())]
-        game = {"num_experts": size[1], "horizon": size[0], "num_games": GAMES[size]}
+        game = {"num_experts": size[1], "horizon": size[0], "num_games": GAMES[size][0]}
         blocks = sequences(dpe.make_adversary("family", family=family, **game), [SEED, *numbers])
         best_loss = float(sum(block.sum(0) for block in blocks).min(-1).mean())
         for key in keys:
