@@ -402,7 +402,7 @@ def _print_match(match: Match) -> None:
         "proved bound": number(match.regret_bound),
         "learner's loss": number(float(match.learner_loss.mean())),
         "best loss": number(float(match.best_loss.mean())),
-        "privacy": _claim(match.guarantee),
+        "privacy": match.privacy,
         "seconds": f"{match.seconds:.2f}",
     }.items():
         grid.add_row(key, Text(value))
@@ -417,7 +417,7 @@ def _plotted(match: Match) -> bytes:
     means, _, halves = intervals(match.regret_curve)
     title = f"{match.learner}\nagainst {match.adversary}"
     mean = "one game" if len(match.regret) == 1 else f"mean of {games(len(match.regret))}, 95% interval"
-    label = f"{mean}\nprivacy: {_claim(match.guarantee)}"
+    label = f"{mean}\nprivacy: {match.privacy}"
     half = np.array(halves, dtype=np.float64)
     return png(curve_figure(match.rounds, np.array(means), half, title, label, match.regret_bound))
 

@@ -62,6 +62,7 @@ class Match:
         guarantee: the learner's privacy guarantee where it holds in this match, else ``None``.
         regret_bound: mean over the games of the learner's bound for this kind of adversary; NaN if none is proved.
         seconds: wall-clock time played.
+        leaky: whether the learner is a positive control, so that the guarantee it states is false.
     """
 
     learner: str
@@ -78,6 +79,7 @@ class Match:
     guarantee: Guarantee | None
     regret_bound: float
     seconds: float = field(repr=False)
+    leaky: bool = False
 
     @property
     def mean_regret(self) -> float:
@@ -90,13 +92,22 @@ class Match:
         games = len(self.regret)
         return float(self.regret.std(ddof=1) / math.sqrt(games)) if games > 1 else math.nan
 
+    @property
+    def privacy(self) -> str:
+        """What may be said of the learner's privacy in this match, in words."""
+        if self.leaky:
+            return f"FALSE claim of {self.guarantee}: a positive control"
+        if self.guarantee is None or math.isinf(self.guarantee.epsilon):
+            return "none"
+        return str(self.guarantee)
+
     def __str__(self) -> str:
         bound = "none" if math.isnan(self.regret_bound) else f"{self.regret_bound:.1f}"
         error = "" if math.isnan(self.standard_error) else f" +- {self.standard_error:.1f}"
         return (
             f"{self.learner} against {self.adversary}: regret {self.mean_regret:.1f}{error} in {len(self.regret)} "
             f"game(s) of {self.spec.horizon} rounds, best expert's loss {self.best_loss.mean():.1f}, "
-            f"bound {bound}, privacy {self.guarantee or 'none'}"
+            f"bound {bound}, privacy {self.privacy}"
         )
 
 
@@ -208,6 +219,7 @@ def play(
         guarantee=guarantee,
         regret_bound=_mean_bound(learner, spec, best_loss, kind),
         seconds=time.perf_counter() - began,
+        leaky=learner.leaky,
     )
 
 

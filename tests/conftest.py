@@ -1,11 +1,38 @@
-"""What every test gets."""
+"""What every test gets, and which tests run on one Python only."""
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import gymnasium as gym
 import pytest
 
 from dp_experts_env import registry
+
+# Bounds, laws and budgets of single classes, checked at length: the same on every Python. That a class behaves the
+# same there is seen by the conformance suite, the golden traces and the matches of everybody with everybody.
+ONE_PYTHON = frozenset(
+    {
+        "test_accounting",
+        "test_accounting_oracle",
+        "test_auto",
+        "test_cases",
+        "test_conformance_mutants",
+        "test_counters",
+        "test_dartboard",
+        "test_erm",
+        "test_fade",
+        "test_hedge",
+        "test_lazy",
+        "test_leaky",
+        "test_ledger",
+        "test_mechanisms",
+        "test_phased",
+        "test_realizable",
+        "test_small_loss",
+        "test_subsampled",
+        "test_tracking",
+    }
+)
 
 
 @pytest.fixture(autouse=True)
@@ -18,3 +45,13 @@ def registries_as_found() -> Iterator[None]:
     for store, before in held:
         store.clear()
         store.update(before)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the tests of the files that run on one Python only as ``slow``, and refuse a name that no file bears."""
+    lost = sorted(name for name in ONE_PYTHON if not (Path(__file__).parent / f"{name}.py").is_file())
+    if lost:
+        raise pytest.UsageError(f"tests/conftest.py names files that are not there: {', '.join(lost)}")
+    for item in items:
+        if item.path.stem in ONE_PYTHON:
+            item.add_marker(pytest.mark.slow)

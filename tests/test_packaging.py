@@ -186,6 +186,7 @@ def test_wheel_is_whole_and_works_elsewhere(tmp_path: Path) -> None:
     assert "private_hedge" in run(fresh / "bin" / "dp-experts", "list", cwd=tmp_path)
 
 
+@pytest.mark.slow
 def test_source_archive_builds_the_same_wheel(tmp_path: Path) -> None:
     run(sys.executable, "-m", "hatchling", "build", "-t", "sdist", "-d", tmp_path, cwd=ROOT)
     (archive,) = tmp_path.glob("*.tar.gz")
@@ -329,6 +330,7 @@ def test_suites_look_into_pyenv(suites: ModuleType, tmp_path: Path) -> None:
     assert suites.interpreter(here) == (binaries / f"python{here}", "")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("body", "passed"), [("assert True", True), ("assert False", False)])
 def test_suites_report_what_pytest_found(
     body: str, passed: bool, suites: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

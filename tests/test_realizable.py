@@ -195,6 +195,42 @@ def test_certified_bounds(horizon, experts, delta, most):
         assert math.isnan(realizable_bound(dataclasses.replace(learner.plan(spec), **change), horizon, experts, 0.0))
 
 
+def test_redraws_are_few():
+    # 400 games a sequence: mean number of windows at most (Lambda + 1)/mu, tail at most min over theta of e^(theta
+    # Lambda) E[e^(-theta g)]^k, but for query noise above alpha (probability 1e-4 a game, charged with all windows
+    # there can be). Five standard deviations are allowed, false alarms below 1e-6 each.
+    plan, experts, horizon, games = Plan(0.08, 90.0, 0.5, 0.5, stride=4), 10, 3000, 400
+    alpha = math.log(1e4 * horizon / 4) / plan.query_epsilon
+    needed, kappa = math.log(experts), math.exp(-plan.learning_rate * (plan.threshold - alpha))
+    mean = 1 - kappa - kappa * math.log(1 / kappa)
+    t, rng = np.arange(horizon)[:, None], np.random.default_rng(6)
+    blocks = [np.c_[np.zeros(horizon), t >= np.geomspace(5, horizon, experts - 1)], np.ones((horizon, experts))]
+    blocks[1][:, 0] = 0.0
+    seen = []
+    for block in blocks:
+        learner = Constant(plan)
+        played(learner, block[:, rng.permutation(experts)].astype(float), games)
+        drawn = learner._drawn
+        assert drawn.mean() + 1 <= (needed + 1) / mean + 5 * drawn.std() / math.sqrt(games) + 1e-4 * horizon / 4
+        for number in (4, 6, 8):
+            theta = np.geomspace(0.1, 50, 200)
+            moment = 1 - theta / (1 + theta) * (1 - kappa ** (1 + theta)) + kappa * (1 - kappa**theta)
+            tail = min(1.0, float((np.exp(theta * needed) * moment**number).min())) + 1e-4
+            assert (drawn >= number).mean() <= tail + 5 * math.sqrt(tail / games)
+        seen.append(drawn.mean())
+    assert max(seen) > 0.4 * (needed + 1) / mean - 1
+
+
+class Constant(WatchedExpert):
+    """A watched expert with the plan handed in."""
+
+    def __init__(self, constants=None):
+        self.constants = constants
+
+    def plan(self, spec):
+        return self.constants
+
+
 @pytest.mark.parametrize("delta", [0.0, 1e-6])
 def test_measured_regret_stays_below_the_certified_bound(delta):
     # 300 games a sequence; five standard errors are allowed, false alarms below 1e-6 each.

@@ -8,14 +8,16 @@ Two rules. "certified" computes, for every learner, the largest of its proved bo
 oblivious adversaries over all L* in [0, L'] (L' = T without a bound) and picks the least. "simulated" reads a table of
 mean regrets that ``benchmarks/recommend.py`` measured on the public suite, the families of the adversary ``family``:
 
-- *Where.* The table's nearest game: delta = 0 or not, then the least |ln T/T'| + |ln N/N'| + |ln epsilon/epsilon'|;
-  of two as near, the one with more rounds, more experts, more budget. Beyond the table it is the outermost game.
-- *Whom.* A learner that was dropped after its first families, because it lost several times as much as the best one
-  on them, is no candidate. With L' <= 2 sqrt(T), only the families count whose best expert's expected loss is below
-  that, played by learners that were told so where they take an L'. Those that take one are told T where none is known.
+- *Where.* The table's nearest game: delta = 0 or not, then the least
+  abs(ln T/T') + abs(ln N/N') + abs(ln epsilon/epsilon'); of two as near, the one with more rounds, more experts, more
+  budget. Beyond the table it is the outermost game.
+- *Whom.* With L' <= 2 sqrt(T), only the families count whose best expert's expected loss is below that, played by
+  learners that were told so where they take an L'. Those that take one are told T where none is known. A learner whose
+  worst mean regret on the families that it played first is more than 2 R, R as below, was dropped and is no candidate.
 - *Ratio.* Let R be the least, over the learners, of the worst mean regret over the families. On a family the regret is
   divided by the least mean regret there of a robust learner, one whose worst is at most 2 R; but by no less than R/2,
-  since where the best expert changes the regret of a learner that follows may be near zero or negative.
+  since where the best expert changes the regret of a learner that follows may be near zero or negative. (So divisors
+  lie between R/2 and R, the learner of R has a ratio of at most 2, and one that was dropped would have more.)
 - *Pick.* The least worst ratio over the families. Ratios within 5% of it are a tie, which is what the simulation
   resolves; the least certified bound breaks it, then the ratio.
 """
@@ -305,7 +307,8 @@ class Auto(Learner):
             f"at T={game.horizon}, N={game.num_experts}, epsilon={game.epsilon:g}, delta={game.delta:g}"
         )
         if others:
-            why += f"; within {100 * (TIE - 1):.0f}% of it also {', '.join(others)}, but the certified bound decides"
+            decides = "ratio" if math.isnan(bounds[name]) else "certified bound"
+            why += f"; within {100 * (TIE - 1):.0f}% of it also {', '.join(others)}, but the {decides} decides"
         return Choice(name, why, bounds[name])
 
     def learner(self, spec: GameSpec) -> Learner:

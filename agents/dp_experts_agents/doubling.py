@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from dp_experts_agents.baselines import running_totals
 from dp_experts_env.learner import Learner, looped
 from dp_experts_env.privacy.mechanisms import AboveThreshold
 from dp_experts_env.registry import constructor_keywords, make_learner
@@ -149,7 +150,8 @@ class DoublingSmallLoss(Learner):
         """Show the losses to the inner learners, and end buckets; see :meth:`Learner.observe`."""
         for cohort in self._cohorts:
             cohort.learner.observe(losses if losses.ndim == 1 else cohort.own(losses))
-        self._begin(self._end(losses, self.round + 1))
+        self._sum = self._sum + losses
+        self._begin(self._ended(self.round + 1))
         self._drop()
 
     def run(self, block: FloatArray) -> IntArray:
@@ -157,13 +159,16 @@ class DoublingSmallLoss(Learner):
         if self._notes is not None:
             return super().run(block)
         plays = {cohort.number: (cohort, 0, len(block)) for cohort in self._cohorts}
-        for row, losses in enumerate(block):
-            ended = self._end(losses, self.round + row + 1)
+        row = 0
+        while row < len(block):
+            start, row = row, min(len(block), row + self._stride - (self.round + row) % self._stride)
+            self._sum = running_totals(self._sum, block[start:row])[1]
+            ended = self._ended(self.round + row)
             if ended.size:
                 for cohort in self._begin(ended):
-                    plays[cohort.number] = cohort, row + 1, len(block)
+                    plays[cohort.number] = cohort, row, len(block)
                 for cohort in self._drop():
-                    plays[cohort.number] = cohort, plays[cohort.number][1], row + 1
+                    plays[cohort.number] = cohort, plays[cohort.number][1], row
         choices = np.empty((len(block), *self._bucket.shape), dtype=np.int64)
         # In the order in which they began, since a game that moved on is written over.
         for cohort, first, last in plays.values():
@@ -211,9 +216,8 @@ class DoublingSmallLoss(Learner):
             self._number += 1
         return self._cohorts[known:]
 
-    def _end(self, losses: FloatArray, rounds: int) -> IntArray:
-        """Add losses, ask where it is time, and return the games whose bucket ends."""
-        self._sum = self._sum + losses
+    def _ended(self, rounds: int) -> IntArray:
+        """Ask where it is time, and return the games whose bucket ends after that many rounds."""
         if rounds % self._stride or rounds >= self.spec.horizon:
             return np.empty(0, dtype=np.int64)
         noise = self._watch.query_scale * self._queries.standard_exponential(self._bucket.shape)

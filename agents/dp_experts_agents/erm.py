@@ -7,10 +7,11 @@ size, so the log-weights move within an interval of length at most epsilon: epsi
 uses the actual size in place of n, and a sample below the declared size is refused, since the claim is about samples of
 at least that size. Status: [TEXT].
 
-Excess risk: with probability at least 1 - beta, err_S(h) <= min err_S + 2 (ln|C| + ln(1/beta))/(epsilon n).
-With independent examples a uniform deviation of sqrt((ln(2|C|) + ln(1/beta))/(2 m)) holds with probability 1 - beta.
-Splitting beta in two, n >= 24 (ln|C| + ln(1/beta)) max(1/alpha^2, 1/(epsilon alpha)) makes the excess risk at most
-alpha for |C| >= 2: with L = ln|C| + ln(1/beta) >= ln 2 the mechanism costs at most alpha (L + ln 2)/(12 L) <= alpha/6
+Excess risk, M the size of the class: with probability at least 1 - beta,
+err_S(h) <= min err_S + 2 (ln M + ln(1/beta))/(epsilon n).
+With independent examples a uniform deviation of sqrt((ln(2 M) + ln(1/beta))/(2 m)) holds with probability 1 - beta.
+Splitting beta in two, n >= 24 (ln M + ln(1/beta)) max(1/alpha^2, 1/(epsilon alpha)) makes the excess risk at most
+alpha for M >= 2: with L = ln M + ln(1/beta) >= ln 2 the mechanism costs at most alpha (L + ln 2)/(12 L) <= alpha/6
 and the two deviations 2 alpha sqrt((L + ln 4)/(48 L)) <= alpha/2. [DERIVED]
 """
 
@@ -141,11 +142,11 @@ class PrivateERM(Parameters):
         return np.array([self._mean_loss(column, targets, index) for index, column in enumerate(columns)])
 
     def empirical_bound(self, beta: float, num_hypotheses: int | None = None) -> float:
-        """Return 2 (ln|C| + ln(1/beta))/(epsilon n): the excess mean loss, with probability at least 1 - beta.
+        """Return 2 (ln M + ln(1/beta))/(epsilon n): the excess mean loss, with probability at least 1 - beta.
 
         Args:
             beta: in (0, 1).
-            num_hypotheses: |C|; needed if the class is a prediction matrix.
+            num_hypotheses: M, the size of the class; needed if the class is a prediction matrix.
         """
         return 2.0 * self._log_size(beta, num_hypotheses) / (self.epsilon * self.least_size)
 
@@ -159,13 +160,13 @@ class PrivateERM(Parameters):
 
     @staticmethod
     def sample_size(alpha: float, beta: float, epsilon: float, num_hypotheses: int) -> int:
-        """Return S0's sample size 24 (ln|C| + ln(1/beta)) max(1/alpha^2, 1/(epsilon alpha)), rounded up.
+        """Return S0's sample size 24 (ln M + ln(1/beta)) max(1/alpha^2, 1/(epsilon alpha)), rounded up.
 
         Args:
             alpha: excess risk asked, in (0, 1].
             beta: failure probability in (0, 1).
             epsilon: privacy budget, > 0.
-            num_hypotheses: |C| >= 1.
+            num_hypotheses: M >= 1.
 
         Raises:
             ArgumentError: if an argument lies outside its range.

@@ -420,10 +420,11 @@ def _code(cls: type[Any]) -> str:
 
 @functools.cache
 def _source(top: str) -> str:
-    """Return a digest of all Python files of a package, or of a module that belongs to none."""
+    """Return a digest of all files of a package, tables and data too, or of a module that belongs to none."""
     module = sys.modules[top]
     folders = [Path(folder) for folder in getattr(module, "__path__", ())]
-    files = [file for folder in folders for file in folder.rglob("*.py")] or [Path(str(module.__file__))]
+    found = [file for folder in folders for file in folder.rglob("*") if file.is_file() and file.suffix != ".pyc"]
+    files = found or [Path(str(module.__file__))]
     digest = hashlib.blake2b(digest_size=20)
     for file in sorted(files):
         digest.update(file.read_bytes())
