@@ -565,9 +565,10 @@ def test_what_cannot_be_sent_says_so() -> None:
 
 
 def test_every_learner_meets_every_adversary() -> None:
-    # Case L34: one signature, no adapters. Replay is cut, its default game is long.
+    # Case L34: one signature, no adapters. Those whose source sets the size are given a short one.
     foes: dict[str, Any] = {name: name for name in dpe.adversaries()}
     foes["replay"] = dpe.make_adversary("replay", source="tumour_realizable", horizon=6)
+    foes["rescaled"] = dpe.make_adversary("rescaled", num_experts=3, horizon=6)
     result = dpe.tournament(dpe.learners(), foes, num_games=2, num_experts=3, horizon=6)
     assert len(result.table) == len(dpe.learners()) * len(foes)
     assert set(result.table["learner"]) == set(dpe.learners())
