@@ -42,7 +42,7 @@ format: $(VENV)/.dev ## Lay the code out, and mend what can be mended
 	$(RUN) -m ruff check --fix .
 
 docs: $(VENV)/.docs ## Build the documentation into site/
-	$(RUN) -m sphinx -W --keep-going -q -b html docs site
+	$(RUN) -m sphinx -E -W --keep-going -q -b html docs site
 	@echo "open site/index.html"
 
 clean: ## Remove all that make made, but results/

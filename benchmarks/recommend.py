@@ -4,12 +4,13 @@
     python benchmarks/recommend.py --again small_loss  # plays this learner anew, after a change of it
     python benchmarks/recommend.py --minutes 0         # writes the table from the results that there are
 
-At each horizon, number of experts, epsilon and delta every learner plays the families of ``SCREEN``; one whose worst
-mean regret there is more than ``MARGIN`` times the least such is dropped, the others play all families. (Those whose
-best expert loses little are played by all that are good enough on the first two.) All learners meet the same
-sequences, one a game. Learners that take ``best_loss`` also play the families whose best expert's
-expected loss is at most 2 sqrt(T), told so. Results are written family by family, and an interrupted run goes on
-from there; seeds are fixed.
+At each horizon, number of experts, epsilon and delta every learner plays the families of ``SCREEN``, then the others
+unless it is dropped: its worst mean regret so far is more than twice the least of the learners' worst so far. That
+least one grows, so what was dropped is looked at again until nothing changes; then whoever is dropped has a worst more
+than twice that of one who played everything, and cannot have the least ratio as ``Auto`` defines it. The same holds
+for the families whose best expert's expected loss is at most 2 sqrt(T), which learners that take ``best_loss`` also
+play told so. All learners meet the same sequences, one a game. Results are written family by family, and an
+interrupted run goes on from there; seeds are fixed.
 """
 
 from __future__ import annotations
@@ -39,15 +40,15 @@ TABLE = ROOT.parent / "agents" / "dp_experts_agents" / "tables" / "recommend.csv
 EPSILONS = (1.0, 0.3, 3.0)
 GAMES = {
     (1_000, 10): (64, EPSILONS),
-    (1_000, 100): (32, EPSILONS),
     (10_000, 10): (32, EPSILONS),
-    (10_000, 100): (16, EPSILONS),
     (100_000, 10): (8, (1.0,)),
+    (1_000, 100): (32, EPSILONS),
+    (10_000, 100): (16, EPSILONS),
 }
 """Games and budgets of each size, horizon and number of experts; the last one is costly."""
 DELTAS = (1e-6, 0.0)
 SCREEN = ("A", "L0", "D", "ALT")
-MARGIN = 2.5
+MARGIN = 2.0
 SEED = 20_240_601
 BLOCK = 2**17
 
@@ -110,23 +111,32 @@ def entrants(names: list[str]) -> list[tuple[str, int]]:
     return [(name, 0) for name in names] + [(name, 1) for name in takes]
 
 
-def dropped(results: dict[Key, Result], key: Key) -> bool:
-    """Whether a learner lost too much on the families that decide whether it plays this one."""
-    screen = [family for family in SCREEN if family in SMALL or key.family not in SMALL]
+def dropped(results: dict[Key, Result], key: Key, promise: bool, takers: set[str]) -> bool:
+    """Whether a learner lost too much so far, where L* <= 2 sqrt(T) is promised or where nothing is.
+
+    Args:
+        results: what was played so far.
+        key: the learner and the game.
+        promise: whether the small families alone count, and learners that take L' are told so.
+        takers: the learners that take L'.
+    """
     worst: dict[tuple[str, int], float] = {}
     for other, result in results.items():
-        if other[2:6] == key[2:6] and other.family in screen:
+        told = int(promise and other.learner in takers)
+        if other[2:6] == key[2:6] and other.told == told and (other.family in SMALL or not promise):
             worst[other[:2]] = max(worst.get(other[:2], -math.inf), result.regret)
     return worst.get(key[:2], math.inf) > MARGIN * min(worst.values(), default=math.inf)
 
 
 def wanted(results: dict[Key, Result], size: tuple[int, int], family: str, names: list[str]) -> Iterator[Key]:
     """What is still to be played on a family."""
+    takers = {name for name, told in entrants(names) if told}
     for (name, told), epsilon, delta in itertools.product(entrants(names), GAMES[size][1], DELTAS):
         key = Key(name, told, *size, epsilon, delta, family)
         if key in results or (told and family not in SMALL):
             continue
-        if family in SCREEN or not dropped(results, key):
+        promises = [True] if told else [False] if family not in SMALL or name in takers else [False, True]
+        if family in SCREEN or not all(dropped(results, key, promise, takers) for promise in promises):
             yield key
 
 
@@ -186,7 +196,9 @@ def main() -> None:
     names = [name for name in dpe.learners(private=True) if name != "auto"]
     until = time.monotonic() + 60.0 * arguments.minutes
     families = (*SCREEN, *(family for family in FAMILIES if family not in SCREEN))
-    for size, family in itertools.product(GAMES, families):
+    waiting = list(itertools.product(GAMES, families))
+    while waiting:
+        size, family = waiting.pop(0)
         keys = [key for key in wanted(results, size, family, names) if built(key) is not None]
         if not keys or time.monotonic() > until:
             continue
@@ -203,6 +215,8 @@ def main() -> None:
             seconds = time.perf_counter() - started
             results[key] = Result(len(regret), float(regret.mean()), error, best_loss, seconds)
         write(results)
+        # What was played may bring back who was dropped.
+        waiting += [item for item in itertools.product(GAMES, families) if item[0] == size and item not in waiting]
         print(f"T={size[0]} N={size[1]} {family}: {len(keys)} matches, {time.perf_counter() - began:.1f} s", flush=True)
     tabulate(results)
 

@@ -4,8 +4,11 @@ import pkgutil
 import re
 from importlib.metadata import version as version_of
 
+from sphinx.util import inspect
+
 import dp_experts_adversaries
 import dp_experts_agents
+from dp_experts_env.spec import Parameters
 
 project = "dp-experts-env"
 release = version = version_of(project)
@@ -41,6 +44,15 @@ def headings_to_rubrics(app, what, name, obj, options, lines):  # type: ignore[n
     lines[:] = "\n".join(re.sub(r"^## (.+)", r".. rubric:: \1\n", line) for line in lines).split("\n")
 
 
+def constructor(app, what, name, obj, options, signature, returns):  # type: ignore[no-untyped-def]
+    """Show a class by its ``__init__``, not by the ``__new__`` that remembers the arguments."""
+    if what == "class" and issubclass(obj, Parameters):
+        found = inspect.signature(obj.__init__, bound_method=True)
+        signature = inspect.stringify_signature(found, show_return_annotation=False, unqualified_typehints=True)
+    return signature, returns
+
+
 def setup(app):  # type: ignore[no-untyped-def]
-    """Connect the above before the parser of "Args:" and "Returns:" runs."""
+    """Connect the above, the first before the parser of "Args:" and "Returns:" runs."""
     app.connect("autodoc-process-docstring", headings_to_rubrics, priority=1)
+    app.connect("autodoc-process-signature", constructor)

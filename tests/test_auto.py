@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import itertools
 import math
 import sys
 from importlib import resources
@@ -47,11 +48,14 @@ def test_table_is_a_grid_of_all_families_without_doubles() -> None:
     assert set(SMALL) < set(FAMILIES)
     keys = [tuple(line.values())[:6] for line in lines]
     assert len(set(keys)) == len(keys)
-    games = set(table())
-    axes = [sorted({game[axis] for game in games}) for axis in range(4)]
-    assert len(games) == math.prod(len(axis) for axis in axes)
-    assert axes[3][0] == 0.0, "pure budgets are in the table"
-    assert len(axes[3]) > 1, "approximate budgets are in the table"
+    budgets: dict[tuple[int, int], set[tuple[float, float]]] = {}
+    for game in table():
+        budgets.setdefault((game.horizon, game.num_experts), set()).add((game.epsilon, game.delta))
+    for found in budgets.values():
+        epsilons, deltas = {epsilon for epsilon, _ in found}, {delta for _, delta in found}
+        assert found == set(itertools.product(epsilons, deltas))
+        assert 0.0 in deltas, "pure budgets are in the table"
+        assert max(deltas) > 0.0, "approximate budgets are in the table"
 
 
 def test_figures_of_the_table_are_regrets() -> None:
@@ -66,25 +70,28 @@ def test_figures_of_the_table_are_regrets() -> None:
         assert all(abs(regret) <= int(line["horizon"]) for regret in played.values())
 
 
-def test_every_game_of_the_table_has_candidates() -> None:
+@pytest.mark.parametrize("told", [False, True])
+def test_who_was_dropped_could_not_have_been_picked(told: bool) -> None:
+    """Its worst regret so far exceeds twice the least worst R; a yardstick is at most R, the ratio of R at most 2."""
     for game in table():
-        for told in (False, True):
-            found = ratios(game, told)
-            worst = [ratio for ratio, _, _ in found.values() if not math.isnan(ratio)]
-            assert worst, f"nobody played all families in {game}"
-            # The least mean regret of a family is at most the largest of any candidate.
-            assert min(worst) > 0.0
+        found = ratios(game, told)
+        playing = [regret for ratio, regret, _ in found.values() if not math.isnan(ratio)]
+        assert playing, f"nobody played all families in {game}"
+        dropped = [regret for ratio, regret, _ in found.values() if math.isnan(ratio)]
+        # The table has one decimal.
+        assert all(regret > module.ROBUST * (min(playing) - 0.1) for regret in dropped), game
+        assert min(ratio for ratio, _, _ in found.values() if not math.isnan(ratio)) <= 1.0 / module.FLOOR
 
 
 def test_ratio_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two families, the floor between their least regrets; c is not robust, d dropped."""
     game = module.Game(800, 2, 1.0, 0.0)
     rows = (
-        module.Row("a", False, {"A": 10.0, "D": 40.0}),
-        module.Row("b", False, {"A": 30.0, "D": 50.0}),
-        module.Row("c", False, {"A": 2.0, "D": 400.0}),
-        module.Row("d", False, {"A": 90.0}),
-        module.Row("b", True, {"A": 5.0}),
+        module.Row("a", False, 4, {"A": 10.0, "D": 40.0}),
+        module.Row("b", False, 4, {"A": 30.0, "D": 50.0}),
+        module.Row("c", False, 4, {"A": 2.0, "D": 400.0}),
+        module.Row("d", False, 4, {"A": 90.0}),
+        module.Row("b", True, 4, {"A": 5.0}),
     )
     monkeypatch.setattr(module, "table", lambda: {game: rows})
     monkeypatch.setattr(module, "families", lambda: ("A", "D"))
@@ -111,6 +118,7 @@ def test_ratio_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
         ((9_000, 80, 0.9, 1e-9), (10_000, 100, 1.0, 1e-6)),
         ((1, 1, 1e-3, 1e-2), (1_000, 10, 0.3, 1e-6)),
         ((10**7, 10**5, 50.0, 0.0), (10_000, 100, 3.0, 0.0)),
+        ((10**7, 2, 1.0, 1e-12), (100_000, 10, 1.0, 1e-6)),
     ],
 )
 def test_nearest_game(asked: tuple[Any, ...], found: tuple[Any, ...]) -> None:
@@ -263,7 +271,9 @@ def test_simulated_rule_picks_the_least_ratio_and_ties_go_to_the_certificate() -
             rows = {row.name: row for row in auto.candidates(spec)}
             playing = [row for row in rows.values() if not math.isnan(row.ratio)]
             least = min(row.ratio for row in playing)
-            tied = [row for row in playing if row.ratio <= module.TIE * least]
+            factor = module.tie(nearest_game(spec.horizon, spec.num_experts, epsilon, delta))
+            assert 1.0 < factor <= 1.15
+            tied = [row for row in playing if row.ratio <= factor * least]
             assert rows[name] in tied
             proved = [row.regret_bound for row in tied if not math.isnan(row.regret_bound)]
             assert bound == min(proved) if proved else math.isnan(bound)

@@ -18,8 +18,9 @@ mean regrets that ``benchmarks/recommend.py`` measured on the public suite, the 
   divided by the least mean regret there of a robust learner, one whose worst is at most 2 R; but by no less than R/2,
   since where the best expert changes the regret of a learner that follows may be near zero or negative. (So divisors
   lie between R/2 and R, the learner of R has a ratio of at most 2, and one that was dropped would have more.)
-- *Pick.* The least worst ratio over the families. Ratios within 5% of it are a tie, which is what the simulation
-  resolves; the least certified bound breaks it, then the ratio.
+- *Pick.* The least worst ratio over the families. Ratios within a factor 1 + 0.4/sqrt(games) of it are a tie, about a
+  standard error: on its worst family a learner's regret varies from game to game by 0.3 of its mean in the median of
+  the table's lines, and by 0.15 to 0.5 in half of them. The least certified bound breaks it, then the ratio.
 """
 
 from __future__ import annotations
@@ -61,8 +62,8 @@ CERTIFIED: Mapping[str, dict[str, Any]] = {
 }
 """Parameters with which a learner has a proved regret bound, where its defaults have none; for the certified rule."""
 
-TIE = 1.05
-"""Ratios within this factor of the least are a tie."""
+SPREAD = 0.4
+"""Standard deviation of a game's regret over its mean, about; ratios within a standard error are a tie."""
 
 ROBUST = 2.0
 """A learner is robust whose worst mean regret is at most this many times the least such."""
@@ -123,18 +124,20 @@ class Row(NamedTuple):
     Attributes:
         learner: registered name.
         told: whether it was told that L* <= 2 sqrt(T).
+        games: independent games in each mean.
         regrets: mean regret by family, those that it played.
     """
 
     learner: str
     told: bool
+    games: int
     regrets: dict[str, float]
 
 
 @lru_cache(maxsize=1)
 def families() -> tuple[str, ...]:
     """Return the families of the table."""
-    keys = (*Game._fields, *Row._fields, "games")
+    keys = (*Game._fields, *Row._fields)
     return tuple(name for name in _lines()[0] if name not in keys)
 
 
@@ -145,7 +148,7 @@ def table() -> dict[Game, tuple[Row, ...]]:
     for line in _lines():
         game = Game(int(line["horizon"]), int(line["num_experts"]), float(line["epsilon"]), float(line["delta"]))
         regrets = {name: float(line[name]) for name in families() if line[name]}
-        found.setdefault(game, []).append(Row(line["learner"], line["told"] == "1", regrets))
+        found.setdefault(game, []).append(Row(line["learner"], line["told"] == "1", int(line["games"]), regrets))
     return {game: tuple(rows) for game, rows in found.items()}
 
 
@@ -168,6 +171,11 @@ def nearest_game(horizon: int, num_experts: int, epsilon: float, delta: float) -
         return round(away, 9), -game.horizon, -game.num_experts, -game.epsilon, -game.delta
 
     return min((game for game in table() if (game.delta > 0) == (delta > 0)), key=distance)
+
+
+def tie(game: Game) -> float:
+    """Return the factor within which two ratios of a game of the table are a tie; see the module."""
+    return 1.0 + SPREAD / math.sqrt(min(row.games for row in table()[game]))
 
 
 @lru_cache(maxsize=256)
@@ -294,7 +302,7 @@ class Auto(Learner):
         game, found = self._nearest(spec), ratios(self._nearest(spec), self._told(spec))
         playing = {name: found[name][0] for name in serving if not math.isnan(found[name][0])}
         least = min(playing.values())
-        tied = [name for name, ratio in playing.items() if ratio <= TIE * least]
+        tied = [name for name, ratio in playing.items() if ratio <= tie(game) * least]
         bounds = {name: self._bound(serving[name], spec) for name in tied}
 
         def order(name: str) -> tuple[float, float, str]:
@@ -302,13 +310,15 @@ class Auto(Learner):
 
         name, *others = sorted(tied, key=order)
         ratio, regret, family = found[name]
-        why = (
-            f"least worst simulated regret ratio, {ratio:.2f}, and mean regret at most {regret:.0f} (family {family}), "
-            f"at T={game.horizon}, N={game.num_experts}, epsilon={game.epsilon:g}, delta={game.delta:g}"
-        )
+        others = [f"{other} ({playing[other]:.2f})" for other in others]
+        why = f"worst simulated regret ratio {ratio:.2f}, the least"
         if others:
             decides = "ratio" if math.isnan(bounds[name]) else "certified bound"
-            why += f"; within {100 * (TIE - 1):.0f}% of it also {', '.join(others)}, but the {decides} decides"
+            why = f"worst simulated regret ratio {ratio:.2f}, a tie with {', '.join(others)} that the {decides} decides"
+        why += (
+            f"; mean regret at most {regret:.0f} (family {family}) at T={game.horizon}, N={game.num_experts}, "
+            f"epsilon={game.epsilon:g}, delta={game.delta:g}"
+        )
         return Choice(name, why, bounds[name])
 
     def learner(self, spec: GameSpec) -> Learner:
