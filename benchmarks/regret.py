@@ -86,6 +86,9 @@ GAMES = (
 )
 """Horizon, experts and delta of the games in which all families are played, and the games of a column."""
 
+LONG = (100_000, 10, 1e-6, 12)
+"""The same for the longest game, which fewer entries play."""
+
 
 class Key(NamedTuple):
     """What a result is the result of."""
@@ -141,11 +144,22 @@ def tasks() -> Iterator[Task]:
     for best_loss in (0, 100, 300, 1_000, 3_000):
         yield Task(10_000, 10, 1.0, 1e-6, f"planted {best_loss}", 64, GROWING[:-1])
     for family in COLUMNS:
-        yield Task(100_000, 10, 1.0, 1e-6, family, 12, few)
+        yield Task(*LONG[:2], 1.0, LONG[2], family, LONG[3], few)
     for epsilon, horizon, delta, family in itertools.product((3.0, 0.1), (1_000, 10_000), (1e-6, 0.0), COLUMNS):
         yield Task(horizon, 10, epsilon, delta, family, 32, few)
     for family in COLUMNS:
         yield Task(1_000, 10, 1.0, 0.0, family, 128, few)
+    for delta, family in itertools.product((1e-6, 0.0), COLUMNS):
+        yield Task(1_000, 100, 1.0, delta, family, 64, tuple(name for name in ENTRIES if name not in costly))
+    for epsilon, horizon, delta, family in itertools.product((3.0, 0.1), (1_000, 10_000), (1e-6, 0.0), COLUMNS):
+        yield Task(horizon, 100, epsilon, delta, family, 16, few)
+    for delta, family in itertools.product((1e-6, 0.0), COLUMNS):
+        yield Task(100_000, 100, 1.0, delta, family, 4, few)
+    for family in COLUMNS:
+        yield Task(100_000, 10, 1.0, 0.0, family, 12, few)
+    for family in FAMILIES:
+        if family not in COLUMNS:
+            yield Task(*LONG[:2], 1.0, LONG[2], family, LONG[3] // 2, (HEDGE, *ROBUST))
 
 
 def suspects(results: dict[Key, Result], entry: str, game: tuple[Any, ...]) -> tuple[str, ...]:
@@ -165,7 +179,7 @@ def robust(results: dict[Key, Result], game: tuple[Any, ...]) -> tuple[str, ...]
 
 def again(results: dict[Key, Result]) -> Iterator[Task]:
     """The worst families of the robust entries, in four times the games."""
-    for horizon, size, delta, games in GAMES:
+    for horizon, size, delta, games in (*GAMES, LONG):
         game = (horizon, size, 1.0, delta)
         for family in FAMILIES:
             entries = tuple(name for name in robust(results, game) if family in suspects(results, name, game))

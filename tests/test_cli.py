@@ -16,6 +16,7 @@ import pytest
 
 import dp_experts_env as dpe
 from dp_experts_env import cli
+from dp_experts_env.cli import games, look, options
 from dp_experts_env.study.tournament import opponent
 
 ENVIRONMENT = {
@@ -145,7 +146,7 @@ def test_docstrings_are_filled_to_the_screen(
         """
 
     monkeypatch.setenv("COLUMNS", "40")
-    cli._print_docstring(cli._console(), Documented)
+    look._print_docstring(options.make_console(), Documented)
     lines = [line.rstrip() for line in capsys.readouterr().out.splitlines()]
     assert lines[:4] == ["First line.", "", "Words that go on and on, over the end of", "one line of the source."]
     assert max(map(len, lines)) <= 40
@@ -201,8 +202,8 @@ def test_play_takes_typed_keywords(run: Run) -> None:
     ],
 )
 def test_literals(text: str, value: Any) -> None:
-    assert cli._literal(text) == value
-    assert type(cli._literal(text)) is type(value)
+    assert options.literal(text) == value
+    assert type(options.literal(text)) is type(value)
 
 
 def test_text_stays_text_where_text_is_wanted() -> None:
@@ -211,7 +212,7 @@ def test_text_stays_text_where_text_is_wanted() -> None:
             self.name = name
             self.number = number
 
-    assert cli._assignments("--set", ["name=7", "number=7"], Named) == {"name": "7", "number": 7}
+    assert options.assignments("--set", ["name=7", "number=7"], Named) == {"name": "7", "number": 7}
 
 
 def test_play_recorded_losses(run: Run, tmp_path: Path) -> None:
@@ -306,7 +307,7 @@ def test_a_full_disk_is_one_line(run: Run, monkeypatch: pytest.MonkeyPatch) -> N
     def full(*arguments: Any, **keywords: Any) -> None:
         raise OSError(28, "No space left on device", "cells/x.json")
 
-    monkeypatch.setattr(cli, "tournament", full)
+    monkeypatch.setattr(games, "tournament", full)
     assert "No space left on device: 'cells/x.json'" in run.refused("bench")
 
 
@@ -372,17 +373,17 @@ def test_bench_stops_politely(run: Run, tmp_path: Path, monkeypatch: pytest.Monk
     def interrupted(*arguments: Any, **keywords: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(cli, "tournament", interrupted)
+    monkeypatch.setattr(games, "tournament", interrupted)
     code, out, err = run("bench", "--out", tmp_path / "x")
     assert (code, out) == (130, "")
     assert "the same command goes on from the finished matches in" in err
 
 
 def test_bench_defaults() -> None:
-    kinds = {name: opponent(name).kind for name in cli.BENCH_ADVERSARIES}
+    kinds = {name: opponent(name).kind for name in games.BENCH_ADVERSARIES}
     assert set(kinds.values()) == {"stochastic", "oblivious", "adaptive"}
     assert {"tumour", "temperature_2F", "rain"} <= set(kinds)
-    assert cli.BENCH == {"num_experts": 10, "horizon": 1000, "num_games": 64}
+    assert games.BENCH == {"num_experts": 10, "horizon": 1000, "num_games": 64}
 
 
 def test_quick_bench_plays_everything(run: Run, tmp_path: Path) -> None:
@@ -392,8 +393,8 @@ def test_quick_bench_plays_everything(run: Run, tmp_path: Path) -> None:
     with (tmp_path / "out" / "results.csv").open(encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))
     assert {row["learner"] for row in rows} == set(dpe.learners())
-    assert list(dict.fromkeys(row["adversary"] for row in rows)) == list(cli.BENCH_ADVERSARIES)
-    assert len(rows) == len(dpe.learners()) * len(cli.BENCH_ADVERSARIES)
+    assert list(dict.fromkeys(row["adversary"] for row in rows)) == list(games.BENCH_ADVERSARIES)
+    assert len(rows) == len(dpe.learners()) * len(games.BENCH_ADVERSARIES)
     assert {row["horizon"] for row in rows} == {"12"}, "recorded games are cut"
     assert "more in the files" not in said
 

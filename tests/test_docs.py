@@ -12,7 +12,14 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
 EXECUTED = [ROOT / "CONTRIBUTING.md", ROOT / "docs" / "contract.md", ROOT / "docs" / "index.md"]
-SHELL = {"dp_experts_env.cli", "dp_experts_env.__main__"}
+SHELL = {
+    "dp_experts_env.cli",
+    "dp_experts_env.cli.games",
+    "dp_experts_env.cli.look",
+    "dp_experts_env.cli.options",
+    "dp_experts_env.cli.judge",
+    "dp_experts_env.__main__",
+}
 
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"(?<!`)\[[^\]]+\]\(([^)#\s]+)(?:#[^)]*)?\)")

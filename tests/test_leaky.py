@@ -162,3 +162,18 @@ def test_going_on_after_an_alarm_is_caught_in_the_transcript():
         for low, high in itertools.combinations(range(0, 40, 3), 2)
     ]
     assert any(refutes(*pair) or refutes(*pair[::-1]) for pair in found)
+
+
+def test_a_false_claim_is_called_false_where_it_is_shown(capsys):
+    from dp_experts_env import cli
+
+    match = dpe.play(dpe.make_learner("leaky_copy_last"), dpe.make_adversary("bernoulli", horizon=20), seed=0)
+    assert match.leaky
+    assert match.privacy == f"FALSE claim of {match.guarantee}: a positive control"
+    assert match.privacy in str(match)
+    honest = dpe.play(dpe.make_learner("private_hedge"), dpe.make_adversary("bernoulli", horizon=20), seed=0)
+    assert (honest.leaky, honest.privacy) == (False, str(honest.guarantee))
+    cli.app(["play", "leaky_copy_last", "bernoulli", "-T", "20", "-G", "2"], standalone_mode=False)
+    assert "FALSE claim of" in capsys.readouterr().out
+    cli.app(["play", "private_hedge", "bernoulli", "-T", "20", "-G", "2"], standalone_mode=False)
+    assert "FALSE" not in capsys.readouterr().out
