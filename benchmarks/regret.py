@@ -10,7 +10,8 @@ all families of the suite, in fewer games, for the worst mean regret. The larges
 a robust entry's three worst families are played again, in more games with other seeds, and count with those.
 
 All learners meet the same sequences, one a game, and have the same coins, so that ``auto`` repeats the learner that it
-picks. "told": the learner is given L' = 2 sqrt(T), on the families where that holds. Hedge, for the ratio, is tuned
+picks. "told": the learner is given L' = 2 sqrt(T), on the families where that holds. "told L*": given the planted
+expected loss L of the best expert plus three standard deviations, sqrt(L), and one. Hedge, for the ratio, is tuned
 with the mean L* of the family.
 """
 
@@ -50,6 +51,8 @@ ENTRIES: dict[str, tuple[str, dict[str, Any]]] = {
     "realizable": ("realizable", {}),
     "realizable, told": ("realizable", {"told": True}),
     "realizable, certified, told": ("realizable", {"told": True, "tuning": "certified"}),
+    "small_loss, certified, told L*": ("small_loss", {"own": True, "tuning": "certified"}),
+    "realizable, certified, told L*": ("realizable", {"own": True, "tuning": "certified"}),
     "private_dartboard": ("private_dartboard", {}),
     "private_fixed_share": ("private_fixed_share", {}),
     "lazy_hedge": ("lazy_hedge", {}),
@@ -141,8 +144,12 @@ def tasks() -> Iterator[Task]:
     for horizon, games in ((1_000, 128), (3_000, 64), (10_000, 64), (30_000, 32), (100_000, 12)):
         for delta in (1e-6, 0.0):
             yield Task(horizon, 10, 1.0, delta, "A", games, GROWING)
+    own = ("small_loss, certified, told L*", "realizable, certified, told L*")
     for best_loss in (0, 100, 300, 1_000, 3_000):
-        yield Task(10_000, 10, 1.0, 1e-6, f"planted {best_loss}", 64, GROWING[:-1])
+        yield Task(10_000, 10, 1.0, 1e-6, f"planted {best_loss}", 64, (*GROWING[:-1], *own))
+    for best_loss in (0, 300, 1_000, 3_000, 10_000, 30_000):
+        entries = (HEDGE, "small_loss", "realizable", "lazy_hedge", "private_dartboard", *own)
+        yield Task(100_000, 10, 1.0, 1e-6, f"planted {best_loss}", 16, entries)
     for family in COLUMNS:
         yield Task(*LONG[:2], 1.0, LONG[2], family, LONG[3], few)
     for epsilon, horizon, delta, family in itertools.product((3.0, 0.1), (1_000, 10_000), (1e-6, 0.0), COLUMNS):
@@ -201,7 +208,12 @@ def learner(task: Task, entry: str, best_loss: float) -> dpe.Learner | None:
     given = dict(given)
     if name == "hedge":
         return dpe.make_learner("hedge", learning_rate="small_loss", best_loss=max(best_loss, 1e-3))
-    if given.pop("told", False):
+    if given.pop("own", False):
+        planted = task.sequence.removeprefix("planted ")
+        if planted == task.sequence:
+            return None
+        given["best_loss"] = min(float(planted) + 3.0 * math.sqrt(float(planted)) + 1.0, float(task.horizon))
+    elif given.pop("told", False):
         if task.sequence not in SMALL:
             return None
         given["best_loss"] = 2.0 * math.sqrt(task.horizon)

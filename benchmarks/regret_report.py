@@ -186,35 +186,46 @@ def growth(results: dict[Key, Result]) -> list[str]:
             cells = [shown(found[t]) for t in horizons] + [f"{value:.2f} ± {half:.2f}" for value, half in fits]
             lines.append(f"| {entry} | " + " | ".join(cells) + " |")
         lines.append("")
+    for horizon in (10_000, 100_000):
+        lines += growth_in_best_loss(results, horizon)
+    return lines
+
+
+def growth_in_best_loss(results: dict[Key, Result], horizon: int) -> list[str]:
+    """Fitted exponents of the regret, and of the certified bound, against L* at a fixed T."""
     losses = sorted(
-        (key.sequence for key in results if key.sequence.startswith("planted ") and key.entry == HEDGE),
+        (
+            key.sequence
+            for key in results
+            if key.sequence.startswith("planted ") and (key.entry, key.horizon) == (HEDGE, horizon)
+        ),
         key=lambda name: float(name.split()[1]),
     )
-    if losses:
-        lines += [
-            "Mean regret against L\\* at T = 10000, N = 10, ε = 1, δ = 1e-06 (one planted expert, others 1/2):",
-            "",
+    lines = [
+        f"Mean regret against L\\* at T = {horizon}, N = 10, ε = 1, δ = 1e-06 (one planted expert, others 1/2):",
+        "",
+        "| learner | "
+        + " | ".join(f"L\\* = {name.split()[1]}" for name in losses)
+        + " | exponent of L\\* (L\\* > 0) | of the certified bound |",
+        "|---" * (len(losses) + 3) + "|",
+    ]
+    for entry in ENTRIES:
+        found = {name: results.get(Key(entry, horizon, 10, 1.0, 1e-6, name)) for name in losses}
+        played = [
+            (float(name.split()[1]), result)
+            for name, result in found.items()
+            if result is not None and not name.endswith(" 0")
         ]
-        lines += [
-            "| learner | "
-            + " | ".join(f"L\\* = {name.split()[1]}" for name in losses)
-            + " | exponent of L\\* (L\\* > 0) |",
-            "|---" * (len(losses) + 2) + "|",
-        ]
-        for entry in ENTRIES:
-            found = {name: results.get(Key(entry, 10_000, 10, 1.0, 1e-6, name)) for name in losses}
-            played = [
-                (float(name.split()[1]), result)
-                for name, result in found.items()
-                if result is not None and not name.endswith(" 0")
-            ]
-            if len(played) < 3:
-                continue
-            value, half = slope([loss for loss, _ in played], [result for _, result in played])
-            cells = [shown(found[name]) for name in losses]
-            lines.append(f"| {entry} | " + " | ".join(cells) + f" | {value:.2f} ± {half:.2f} |")
-        lines.append("")
-    return lines
+        if len(played) < 3:
+            continue
+        best_losses = [loss for loss, _ in played]
+        value, half = slope(best_losses, [result for _, result in played])
+        bound = "none"
+        if not any(math.isnan(result.bound) for _, result in played):
+            bound = f"{np.polyfit(np.log(best_losses), np.log([result.bound for _, result in played]), 1)[0]:.2f}"
+        cells = [shown(found[name]) for name in losses] + [f"{value:.2f} ± {half:.2f}", bound]
+        lines.append(f"| {entry} | " + " | ".join(cells) + " |")
+    return [*lines, ""]
 
 
 def summary(results: dict[Key, Result]) -> str:

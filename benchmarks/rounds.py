@@ -4,9 +4,9 @@
 
 One game of N=10 experts, one perfect and the others fair coins, in blocks of rounds. A round's time should not depend
 on the horizon: state is touched where a coin or a watch says so, and the rest is a sum over losses, whose own cost
-("sum") is the floor. (Fixed Share mixes its weights at every decision, and its batches are shorter in longer games: its
-time a round nears that of one decision a round, and stays there.) Horizons take turns and the least of the repeats counts. Redraws are counted as far as they
-change the expert.
+("sum") is the floor. (Fixed Share mixes its weights at every decision, and its batches are shorter in longer games:
+its time a round nears that of one decision a round, and stays there.) Horizons take turns and the least of the repeats
+counts. Redraws are counted as far as they change the expert.
 """
 
 from __future__ import annotations
