@@ -1,6 +1,7 @@
 """Private online learners meet their opponents: prediction with expert advice, played, measured and audited.
 
-Importing the package registers every adversary as a Gymnasium environment ``dp_experts/<Name>-v0``.
+Importing the package registers every adversary as a Gymnasium environment ``dp_experts/<Name>-v0``, and the chairs of
+the adversary and of the judge as ``dp_experts/Adversary-v0`` and ``dp_experts/Judge-v0``.
 """
 
 import importlib
@@ -41,7 +42,20 @@ from dp_experts_env.spec import (
 )
 
 if TYPE_CHECKING:
+    from dp_experts_env.chairs import AdversaryEnv, JudgeEnv, Lead, VectorLead, parallel_env
     from dp_experts_env.privacy.accounting import Composition, compose, learning_rate
+    from dp_experts_env.privacy.audit import Audit, audit, load_audit
+    from dp_experts_env.privacy.exact import exact_delta, exact_privacy
+    from dp_experts_env.privacy.game import (
+        Pair,
+        PrivacyGame,
+        make_pair,
+        pair_class,
+        pairs,
+        plain,
+        register_pair,
+        run_privacy_game,
+    )
     from dp_experts_env.study.tournament import Tournament, tournament
 
 __version__ = version("dp-experts-env")
@@ -50,9 +64,11 @@ __all__ = [
     "Adjacency",
     "AdjacencyError",
     "Adversary",
+    "AdversaryEnv",
     "AdversaryModelError",
     "AdversaryVectorEnv",
     "ArgumentError",
+    "Audit",
     "BudgetError",
     "ChoiceError",
     "Composition",
@@ -60,37 +76,71 @@ __all__ = [
     "GameError",
     "GameSpec",
     "Guarantee",
+    "JudgeEnv",
+    "Lead",
     "Learner",
     "LossError",
     "Match",
     "MissingExtraError",
+    "Pair",
+    "PrivacyGame",
     "ProtocolError",
     "Tournament",
     "UnknownNameError",
+    "VectorLead",
     "__version__",
     "adversaries",
     "adversary_class",
+    "audit",
     "bundled",
     "compose",
     "env_id",
+    "exact_delta",
+    "exact_privacy",
     "expert_names",
     "learner_class",
     "learners",
     "learning_rate",
+    "load_audit",
     "load_losses",
     "make_adversary",
     "make_learner",
+    "make_pair",
+    "pair_class",
+    "pairs",
+    "parallel_env",
+    "plain",
     "play",
     "register_adversary",
     "register_envs",
     "register_learner",
+    "register_pair",
+    "run_privacy_game",
     "tournament",
 ]
 
 _LATER = {
+    "AdversaryEnv": "dp_experts_env.chairs",
+    "JudgeEnv": "dp_experts_env.chairs",
+    "Lead": "dp_experts_env.chairs",
+    "VectorLead": "dp_experts_env.chairs",
+    "parallel_env": "dp_experts_env.chairs",
     "Composition": "dp_experts_env.privacy.accounting",
     "compose": "dp_experts_env.privacy.accounting",
     "learning_rate": "dp_experts_env.privacy.accounting",
+    "Audit": "dp_experts_env.privacy.audit",
+    "audit": "dp_experts_env.privacy.audit",
+    "load_audit": "dp_experts_env.privacy.audit",
+    "exact_delta": "dp_experts_env.privacy.exact",
+    "exact_privacy": "dp_experts_env.privacy.exact",
+    "Pair": "dp_experts_env.privacy.game",
+    "PrivacyGame": "dp_experts_env.privacy.game",
+    "make_pair": "dp_experts_env.privacy.game",
+    "pair_class": "dp_experts_env.privacy.game",
+    "pairs": "dp_experts_env.privacy.game",
+    "plain": "dp_experts_env.privacy.game",
+    "register_pair": "dp_experts_env.privacy.game",
+    "run_privacy_game": "dp_experts_env.privacy.game",
     "Tournament": "dp_experts_env.study.tournament",
     "tournament": "dp_experts_env.study.tournament",
 }

@@ -8,6 +8,7 @@ it an environment in the learner's chair: ``step(expert)`` plays one round and r
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeVar
@@ -158,6 +159,7 @@ class Adversary(Parameters, gym.Env[FloatArray, np.int64]):
 
     game: GameSpec
 
+    _sides = 1
     _emitted = 0
     _started = False
     _unseen = False
@@ -228,6 +230,18 @@ class Adversary(Parameters, gym.Env[FloatArray, np.int64]):
             ProtocolError: if the adversary is adaptive, before :meth:`reset`, or past the horizon.
         """
         return np.stack([self.emit() for _ in range(rounds)])
+
+    # -- what is proved ----------------------------------------------------------------------------------------
+
+    def regret_floor(self, spec: GameSpec, epsilon: float, delta: float = 0.0) -> float:
+        """Return what the expected regret of every (epsilon, delta)-private learner is at least; NaN if nothing.
+
+        Args:
+            spec: the size of the game.
+            epsilon: what the learner claims, >= 0; ``math.inf`` for a learner that claims nothing.
+            delta: what it claims besides, in [0, 1).
+        """
+        return math.nan
 
     # -- what an author uses -----------------------------------------------------------------------------------
 
@@ -343,12 +357,19 @@ class Adversary(Parameters, gym.Env[FloatArray, np.int64]):
                 "call reset() for a new game"
             )
 
+    def _checked(self, raw: Any) -> FloatArray:
+        """Check what emit() returned, before the round counts as emitted."""
+        losses = check_losses(raw, self.game, self._emitted + 1, source=f"{type(self).__name__}.emit")
+        self._require_own_losses(losses.ndim, 2)
+        return losses
+
     def _require_own_losses(self, ndim: int, expected: int) -> None:
         # A single-game author's vector must never be read as shared by all games.
         if self.game.num_games is not None and ndim < expected and not self.oblivious:
+            sides = (self._sides,) if self._sides > 1 else ()
             raise LossError(
                 f"{type(self).__name__}.emit of round {self._emitted + 1}: an adaptive adversary must emit shape "
-                f"{(self.game.num_games, self.num_experts)} in a batch but found {(self.num_experts,)}; "
+                f"{(*sides, self.game.num_games, self.num_experts)} in a batch but found {(*sides, self.num_experts)}; "
                 "write it with a leading games axis, or set batched = False on the class"
             )
 
@@ -365,8 +386,7 @@ def _guard_emit(method: Method) -> Method:
             raw = method(self)
         finally:
             self._inside = False
-        losses = check_losses(raw, self.game, self._emitted + 1, source=f"{type(self).__name__}.emit")
-        self._require_own_losses(losses.ndim, 2)
+        losses = self._checked(raw)
         self._emitted += 1
         self._unseen = True
         # A copy, since an author may return the array that holds the state.
@@ -456,7 +476,9 @@ class LoopedAdversary(Adversary):
 
     def emit(self) -> FloatArray:
         """Ask every copy."""
-        return np.reshape([game.emit() for game in self._games], (*self.game.shape, self.num_experts))
+        emitted = [game.emit() for game in self._games]
+        # The games axis comes before that of the experts, and after that of a pair's sides.
+        return np.stack(emitted, axis=-2) if self.game.shape else emitted[0]
 
     def see(self, choices: Any) -> None:
         """Show every copy its choice."""
@@ -466,6 +488,11 @@ class LoopedAdversary(Adversary):
 
 def seated(adversary: Adversary, num_games: int | None) -> Adversary:
     """Return a fresh copy of ``adversary`` for a batch of this size, looping over single games where it must."""
+    if adversary._sides != 1:
+        raise ArgumentError(
+            f"adversary: expected one that emits a loss vector a round but found the pair {adversary!r}; "
+            "run_privacy_game and audit play it, PrivacyGame is its environment"
+        )
     if num_games is not None and not adversary.batched:
         return LoopedAdversary(adversary, num_games)
     return adversary.clone(num_games=num_games)

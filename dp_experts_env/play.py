@@ -61,6 +61,8 @@ class Match:
         choices: shape ``(num_games, T)`` expert ids if ``record="choices"``, else ``None``.
         guarantee: the learner's privacy guarantee where it holds in this match, else ``None``.
         regret_bound: mean over the games of the learner's bound for this kind of adversary; NaN if none is proved.
+        regret_floor: what the adversary proves the expected regret of every learner with this guarantee to be at least;
+            NaN if nothing.
         seconds: wall-clock time played.
         leaky: whether the learner is a positive control, so that the guarantee it states is false.
     """
@@ -78,6 +80,7 @@ class Match:
     choices: IntArray | None = field(repr=False)
     guarantee: Guarantee | None
     regret_bound: float
+    regret_floor: float
     seconds: float = field(repr=False)
     leaky: bool = False
 
@@ -103,11 +106,12 @@ class Match:
 
     def __str__(self) -> str:
         bound = "none" if math.isnan(self.regret_bound) else f"{self.regret_bound:.1f}"
+        floor = "" if math.isnan(self.regret_floor) else f"floor {self.regret_floor:.1f}, "
         error = "" if math.isnan(self.standard_error) else f" +- {self.standard_error:.1f}"
         return (
             f"{self.learner} against {self.adversary}: regret {self.mean_regret:.1f}{error} in {len(self.regret)} "
             f"game(s) of {self.spec.horizon} rounds, best expert's loss {self.best_loss.mean():.1f}, "
-            f"bound {bound}, privacy {self.privacy}"
+            f"{floor}bound {bound}, privacy {self.privacy}"
         )
 
 
@@ -218,6 +222,7 @@ def play(
         choices=np.concatenate([part.choices for part in parts]) if "choices" in recorded else None,
         guarantee=guarantee,
         regret_bound=_mean_bound(learner, spec, best_loss, kind),
+        regret_floor=_floor(learner, adversary, spec, guarantee),
         seconds=time.perf_counter() - began,
         leaky=learner.leaky,
     )
@@ -357,6 +362,12 @@ def _advertised(learner: Learner, spec: GameSpec, kind: str, override: bool) -> 
             "override=True plays on without a guarantee"
         )
     return None
+
+
+def _floor(learner: Learner, adversary: Adversary, spec: GameSpec, guarantee: Guarantee | None) -> float:
+    if guarantee is None or learner.leaky:
+        return adversary.regret_floor(spec, math.inf)
+    return adversary.regret_floor(spec, guarantee.epsilon, guarantee.delta)
 
 
 def _mean_bound(learner: Learner, spec: GameSpec, best_loss: FloatArray, kind: str) -> float:

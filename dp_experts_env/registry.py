@@ -26,6 +26,9 @@ Registered = TypeVar("Registered")
 
 OWN_DISTRIBUTION = "dp-experts-env"
 
+CHAIRS = {"dp_experts/Adversary-v0": "adversary", "dp_experts/Judge-v0": "judge"}
+"""Gymnasium ids of the other chairs, which are imported when one is made."""
+
 
 class Registry(Generic[Registered]):
     """Classes of one kind by name.
@@ -38,7 +41,7 @@ class Registry(Generic[Registered]):
 
     def __init__(self, what: str, base: type[Registered], group: str) -> None:
         self._what = what
-        self._base = base
+        self.base = base
         self._targets: dict[str, str | type[Registered]] = {}
         # Ours first, so that a plug-in cannot take a built-in name.
         found = sorted(entry_points(group=group), key=lambda point: (_distribution(point) != OWN_DISTRIBUTION, point))
@@ -95,6 +98,11 @@ class Registry(Generic[Registered]):
             target = self._targets[name] = loaded
         return target
 
+    def name_of(self, cls: type[Any]) -> str | None:
+        """Return the name that a class is registered under, ``None`` if it is not."""
+        address = _address(cls)
+        return next((name for name, target in self._targets.items() if _address(target) == address), None)
+
     def make(self, name: str, **parameters: Any) -> Registered:
         """Build the class of this name with these constructor keywords.
 
@@ -108,9 +116,9 @@ class Registry(Generic[Registered]):
         return cls(**parameters)
 
     def _check(self, loaded: Any, name: str) -> None:
-        if not (isinstance(loaded, type) and issubclass(loaded, self._base)):
+        if not (isinstance(loaded, type) and issubclass(loaded, self.base)):
             raise ArgumentError(
-                f"{self._what} {name!r}: expected a subclass of {self._base.__name__} but found {loaded!r}"
+                f"{self._what} {name!r}: expected a subclass of {self.base.__name__} but found {loaded!r}"
             )
 
 
@@ -201,6 +209,8 @@ def register_learner(name: str, cls: type[Learner] | str) -> None:
 
 def register_adversary(name: str, cls: type[Adversary] | str) -> None:
     """Register an adversary class, or its ``"module:Class"``, and its Gymnasium id; see :meth:`Registry.register`."""
+    if name in CHAIRS.values():
+        raise ArgumentError(f"name: {name!r} is refused, since {env_id(name)!r} is the id of a chair")
     _adversaries.register(name, cls)
     _register_env(name)
 
@@ -237,9 +247,17 @@ def make_vector_env(
 
 
 def register_envs() -> None:
-    """Register every adversary with Gymnasium; calling it again changes nothing."""
+    """Register every adversary and the other chairs with Gymnasium; calling it again changes nothing."""
     for name in _adversaries.names():
         _register_env(name)
+    for number, chair in CHAIRS.items():
+        if number not in gym.registry:
+            gym.register(
+                number,
+                entry_point="dp_experts_env.chairs:make_chair",
+                vector_entry_point="dp_experts_env.chairs:make_vector_chair",
+                kwargs={"chair": chair},
+            )
 
 
 def _register_env(name: str) -> None:

@@ -7,6 +7,7 @@ import gymnasium as gym
 import pytest
 
 from dp_experts_env import registry
+from dp_experts_env.privacy import game
 
 # Bounds, laws and budgets of single classes, checked at length: the same on every Python. That a class behaves the
 # same there is seen by the conformance suite, the golden traces and the matches of everybody with everybody.
@@ -38,9 +39,8 @@ ONE_PYTHON = frozenset(
 @pytest.fixture(autouse=True)
 def registries_as_found() -> Iterator[None]:
     """Whatever a test registers is gone after it."""
-    held = [
-        (store, dict(store)) for store in (registry._learners._targets, registry._adversaries._targets, gym.registry)
-    ]
+    stores = (registry._learners._targets, registry._adversaries._targets, game._pairs._targets, gym.registry)
+    held = [(store, dict(store)) for store in stores]
     yield
     for store, before in held:
         store.clear()

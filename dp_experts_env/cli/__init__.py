@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 import dp_experts_env as dpe
-from dp_experts_env.cli import games, look
+from dp_experts_env.cli import attack, games, judge, look
 from dp_experts_env.spec import GameError
 
 EPILOG = "Regret, best loss and seeds are non-private diagnostics. A seed makes a command repeat itself exactly."
@@ -41,6 +41,8 @@ app.command()(look.show)
 app.command()(look.recommend)
 app.command("play")(games.play_match)
 app.command()(games.bench)
+app.command("audit")(judge.audit_learner)
+app.command("attack")(attack.attack_learner)
 
 
 @app.command()

@@ -139,6 +139,7 @@ def _print_match(match: Match) -> None:
         "adversary": f"{match.adversary}, {match.kind}",
         "size": size,
         "mean regret": plus_minus(mean, math.nan if half is None else half) + interval,
+        "proved floor": number(match.regret_floor),
         "proved bound": number(match.regret_bound),
         "learner's loss": number(float(match.learner_loss.mean())),
         "best loss": number(float(match.best_loss.mean())),

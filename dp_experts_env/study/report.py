@@ -9,6 +9,7 @@ import base64
 import decimal
 import io
 import math
+import textwrap
 from collections.abc import Iterator
 from importlib import resources
 from pathlib import Path
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+
+    from dp_experts_env.privacy.audit import Audit
 
 NOTES = {
     "What is private": (
@@ -53,6 +56,10 @@ NOTES = {
         "would have met other losses, and another best expert."
     ),
     "Bound": "Proved bound on the expected regret against adversaries of this kind; 'none' where none is proved.",
+    "Floor": (
+        "What the adversary proves the expected regret of every learner with this guarantee to be at least; 'none' "
+        "where it proves nothing."
+    ),
     "Ratio": (
         "Mean regret divided by the reference learner's (by default non-private Hedge) in the same games; left out "
         "where the reference's is not positive beyond its own interval."
@@ -139,12 +146,14 @@ def screen(table: pd.DataFrame, top: int | None = None) -> Iterator[RenderableTy
         )
         grid.add_column("learner", overflow="fold", min_width=12)
         grid.add_column("privacy", overflow="fold", min_width=9)
-        for heading in ("mean regret", "best loss", "bound", "ratio"):
+        floors = ("floor",) if shown["regret_floor"].notna().any() else ()
+        for heading in (*floors, "mean regret", "best loss", "bound", "ratio"):
             grid.add_column(heading, justify="right", no_wrap=True)
         for row in _rows(shown):
             grid.add_row(
                 escape(name(row)),
                 Text(budget(row), style="" if row.privacy == "private" else "red" if row.privacy == "leaky" else "dim"),
+                *((number(row.regret_floor),) if floors else ()),
                 plus_minus(row.mean_regret, row.ci95),
                 number(row.best_loss),
                 number(row.regret_bound),
@@ -233,6 +242,48 @@ def curve_figure(
     panel.set_xlabel("round")
     panel.set_ylabel("regret")
     panel.legend(fontsize=8.5, frameon=False)
+    return figure
+
+
+def trade_off_figure(audit: Audit) -> Figure:
+    """Return what the audit's statistic trades, false alarm against detection, beside what the claim allows.
+
+    A point is an event: its probability in the world that it does not favour, against that in the one that it does.
+    Under (epsilon, delta)-DP every event lies in the shaded region (Kairouz, Oh and Viswanath 2015). The curve is
+    estimated; the mark is the event that was counted.
+    """
+    figure = _figure(5.6, 5.2)
+    panel = figure.subplots()
+    claim = audit.claimed
+    if claim is not None and math.isfinite(claim.epsilon):
+        across = np.linspace(0.0, 1.0, 2001)
+        reach = math.exp(min(claim.epsilon, 700.0))
+        upper = np.minimum(np.minimum(reach * across + claim.delta, 1.0 - (1.0 - claim.delta - across) / reach), 1.0)
+        # The region is its own mirror image at the centre of the square.
+        label = f"what ({claim.epsilon:g}, {claim.delta:g})-DP allows"
+        panel.fill_between(across, 1.0 - upper[::-1], upper, color=COLOURS[0], alpha=0.15, linewidth=0, label=label)
+        panel.plot(across, upper, color=COLOURS[0], linewidth=1.0)
+    panel.plot([0.0, 1.0], [0.0, 1.0], color="#bbbbbb", linewidth=0.8, zorder=0)
+    panel.plot(audit.false_alarm, audit.detection, color=COLOURS[1], linewidth=1.4, label="events of the statistic")
+    favoured, other = audit.favoured, 1 - audit.favoured
+    point = [audit.hits[world] / audit.trials[world] for world in (other, favoured)]
+    label = f"the event that was counted: ε ≥ {audit.epsilon_lower:.3g}"
+    panel.plot(*point, marker="o", color=COLOURS[1], linestyle="", label=label, clip_on=False, zorder=4)
+    lines = [
+        audit.learner,
+        f"against {audit.pair}",
+        f"by {audit.view}, confidence {audit.confidence:g}: {audit.verdict}",
+    ]
+    panel.set_title("\n".join(textwrap.shorten(line, 88, placeholder=" ...") for line in lines), fontsize=8.5)
+    panel.set_xlabel(f"false alarm: probability in world {other}")
+    panel.set_ylabel(f"detection: probability in world {favoured}")
+    panel.set_xlim(0.0, 1.0)
+    panel.set_ylim(0.0, 1.0)
+    panel.set_aspect("equal")
+    panel.grid(alpha=0.25, linewidth=0.6)
+    panel.spines[["top", "right"]].set_visible(False)
+    panel.tick_params(labelsize=8)
+    panel.legend(fontsize=8.5, frameon=False, loc="lower right")
     return figure
 
 

@@ -80,6 +80,8 @@ class Tournament:
               losses where each game has its own;
             - ``best_loss``, ``learner_loss``: means over the games;
             - ``regret_bound``: proved bound on the expected regret, NaN where none is proved for this kind;
+            - ``regret_floor``: what the adversary proves the expected regret of every learner with this guarantee to be
+              at least, NaN if nothing;
             - ``reference_regret``, ``ratio``: the reference learner's mean regret in the same cell, and the quotient;
               NaN unless the reference's is positive and beyond its own interval, so the sign is the learner's;
             - ``num_experts``, ``horizon``, ``num_games``, ``seed`` (what ``play`` takes to replay the cell),
@@ -530,6 +532,7 @@ def _measured(cell: _Cell) -> dict[str, Any]:
         "best_loss": float(match.best_loss.mean()),
         "learner_loss": float(match.learner_loss.mean()),
         "regret_bound": match.regret_bound if math.isfinite(match.regret_bound) else None,
+        "regret_floor": match.regret_floor if math.isfinite(match.regret_floor) else None,
         "num_experts": match.spec.num_experts,
         "horizon": match.spec.horizon,
         "num_games": len(match.regret),
@@ -578,6 +581,7 @@ COLUMNS = {
     "best_loss": "float64",
     "learner_loss": "float64",
     "regret_bound": "float64",
+    "regret_floor": "float64",
     "reference_regret": "float64",
     "ratio": "float64",
     "num_experts": "int64",
