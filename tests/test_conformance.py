@@ -141,7 +141,9 @@ ADVERSARIES: dict[str, set[str]] = {
     "alternating": set(),
     "bernoulli": STOCHASTIC,
     "family": set(),
+    "fingerprint": set(),
     "foreseer": set(),
+    "hidden_sign": set(),
     "planted": STOCHASTIC,
     "punish_last": set(),
     "punish_leader": set(),
@@ -149,7 +151,10 @@ ADVERSARIES: dict[str, set[str]] = {
     "punish_used": set(),
     "replay": set(),
     "rescaled": set(),
+    "sign_estimation": set(),
+    "small_loss_floor": STOCHASTIC,
     "smooth_threshold": set(),
+    "subsets": set(),
     "switching": set(),
 }
 

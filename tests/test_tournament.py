@@ -114,6 +114,8 @@ def test_a_row_is_the_match_that_its_seed_replays() -> None:
         assert row.best_loss == match.best_loss.mean()
         assert row.learner_loss == match.learner_loss.mean()
         assert row.regret_bound == match.regret_bound
+        assert math.isnan(row.regret_floor)
+        assert math.isnan(match.regret_floor)
         assert match.guarantee is not None
         assert (row.epsilon, row.delta, row.against) == (2.0, 1e-5, match.guarantee.against)
         assert (row.learner_parameters, row.adversary_parameters) == (match.learner, match.adversary)
@@ -567,6 +569,8 @@ def test_what_cannot_be_sent_says_so() -> None:
 def test_every_learner_meets_every_adversary() -> None:
     # Case L34: one signature, no adapters. Those whose source sets the size are given a short one.
     foes: dict[str, Any] = {name: name for name in dpe.adversaries()}
+    # Its experts come in fours where the subsets are of one column.
+    foes["subsets"] = dpe.make_adversary("subsets", size=1, num_experts=3, horizon=6)
     foes["replay"] = dpe.make_adversary("replay", source="tumour_realizable", horizon=6)
     foes["rescaled"] = dpe.make_adversary("rescaled", num_experts=3, horizon=6)
     result = dpe.tournament(dpe.learners(), foes, num_games=2, num_experts=3, horizon=6)
