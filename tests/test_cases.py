@@ -1,8 +1,9 @@
 """Cases from public bug reports of similar software, each with its right answer; the environment's are in test_env.py.
 
-M: mechanisms and accounting. L: learners and runner. E7: the native vector entry point.
+M: mechanisms and accounting. A: auditing. L: learners and runner. E7: the native vector entry point.
 """
 
+import itertools
 import math
 
 import gymnasium as gym
@@ -11,7 +12,7 @@ import pandas as pd
 import pytest
 
 import dp_experts_env as dpe
-from dp_experts_env.privacy import accounting, mechanisms
+from dp_experts_env.privacy import accounting, evidence, mechanisms
 
 
 def test_e7_native_vector_entry_point():
@@ -120,6 +121,40 @@ def test_m19_above_threshold_without_query_noise():
         answers = [False] * (len(queries) - 1) + [True]
         ratio = correct.log_probability(queries, 0.0, answers) - correct.log_probability(others, 0.0, answers)
         assert abs(ratio) <= 1.0 + 1e-9
+
+
+def test_m19_the_audit_refutes_every_epsilon_that_its_games_can():
+    """No query noise: (below, above) has probability 0.1967 on one list and 0 on the other.
+
+    The bound grows with the games without end, and stays below the limit that is reported. The correct mechanism is
+    accused with probability at most 1e-6: one audit at that confidence, at a fixed seed.
+    """
+
+    def watched(mechanism, queries, games, rng):
+        mechanism.start((games,), rng)
+        first = mechanism.test(float(queries[0]), 0.0, rng)
+        second = mechanism.test(float(queries[1]), 0.0, rng, where=~first)
+        answers = np.stack([first, second], axis=1)
+        return evidence.Outcomes(answers[..., None].astype(np.uint8), np.ones(games, dtype=np.int64))
+
+    def audited(mechanism, games):
+        streams = np.random.default_rng(0).spawn(2)
+        worlds = [
+            watched(mechanism, queries, games, rng) for queries, rng in zip(([0, 1], [1, 0]), streams, strict=True)
+        ]
+        return evidence.judge(*worlds, 0.0, 1 - 1e-6)
+
+    bounds = [audited(mechanisms.AboveThreshold(2.0, 0.0), games) for games in (1_000, 10_000, 100_000)]
+    assert all(found.epsilon_lower < found.epsilon_limit for found in bounds)
+    assert all(b.epsilon_lower > a.epsilon_lower + 1.0 for a, b in itertools.pairwise(bounds))
+    assert bounds[-1].epsilon_lower > 5.0
+    assert audited(mechanisms.AboveThreshold.general(0.5, 0.5), 100_000).epsilon_lower <= 1.0
+
+
+def test_a28_the_best_of_many_runs_is_not_sold_as_one():
+    from dp_experts_env.study import report
+
+    assert "m runs and the choice cost more" in report.NOTES["The best of many runs"]
 
 
 def test_m20_calibration_is_conservative_and_monotone():

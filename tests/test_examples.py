@@ -14,6 +14,7 @@ EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 SAYS = {
     "quickstart": ("against PunishLast", "(1, 1e-06)-DP", "47 patients of 569", "private_hedge"),
     "write_an_adversary": ("costs 98.00", "Hedge(", "PunishLoyalty keeps the rules"),
+    "sparse_vector_variants": ("caught", "not accused"),
     "write_a_learner": ("explore_then_commit", "temperature_2F", "ExploreThenCommit keeps the rules"),
 }
 

@@ -24,7 +24,16 @@ SOURCES = {
     "dp_experts_agents": ROOT / "agents" / "dp_experts_agents",
     "dp_experts_adversaries": ROOT / "adversaries" / "dp_experts_adversaries",
 }
-EXTRAS = ("torch", "stable_baselines3", "sklearn", "vega_datasets", "opendp", "dp_accounting")
+EXTRAS = (
+    "torch",
+    "stable_baselines3",
+    "sb3_contrib",
+    "pettingzoo",
+    "sklearn",
+    "vega_datasets",
+    "opendp",
+    "dp_accounting",
+)
 
 
 def run(*command: str | Path, cwd: Path, **environment: str) -> str:

@@ -62,7 +62,7 @@ def audit_learner(
         list[str] | None,
         typer.Option("--pair", help="Only this pair; repeat for several.", show_default="all in its model"),
     ] = None,
-    games: Annotated[int, typer.Option("-G", "--games", help="Games in each world, fixed beforehand.")] = 20_000,
+    games: Annotated[int, typer.Option("-G", "--games", help="Games in each world, fixed beforehand.")] = 10_000,
     view: Annotated[
         str, typer.Option(help='What the adversary sees: "choices", "transcript" (noted coins as well) or "both".')
     ] = "both",
@@ -132,7 +132,7 @@ def audit_learner(
         raise ArgumentError("audit: expected one of a learner's name, --all, --leaky and --replay")
     check_name("view", view, (*VIEWS, "both"))
     views = VIEWS if view == "both" else (view,)
-    console = make_console()
+    console = make_console(width=120)
     if replay is not None:
         found = load_audit(replay).replay(seed, workers=workers)
         _finish(console, [Row(found.learner, found.sides[0], found.pair, found.view, found)], save, plot, table)
@@ -209,7 +209,7 @@ def _finish(console: Console, rows: list[Row], save: Path | None, plot: Path | N
         ("games\na world", "right"),
         ("verdict", "left"),
     ):
-        grid.add_column(name, justify=justify, overflow="fold")  # type: ignore[arg-type]
+        grid.add_column(name, justify=justify, no_wrap=True)  # type: ignore[arg-type]
     for row in rows:
         found = row.audit
         if found is None:
@@ -233,8 +233,12 @@ def _finish(console: Console, rows: list[Row], save: Path | None, plot: Path | N
     audits = [row.audit for row in rows if row.audit is not None]
     for reason in dict.fromkeys(row.why_not for row in rows if row.why_not):
         console.print(Text(f"not tried: {reason}", style="dim"))
-    for claim in dict.fromkeys(f"{row.name}: {_source(row.audit)}" for row in rows if row.audit and row.audit.claimed):
-        console.print(Text(f"claim of {claim}", style="dim"))
+    claims: dict[str, list[str]] = {}
+    for row in rows:
+        if row.audit is not None and row.audit.claimed is not None:
+            claims.setdefault(_source(row.audit), []).append(row.name)
+    for claim, names in claims.items():
+        console.print(Text(f"claim of {', '.join(dict.fromkeys(names))}: {claim}", style="dim"))
     if audits:
         console.print(
             Text(

@@ -113,11 +113,11 @@ def writing(path: Path) -> Iterator[None]:
         raise ArgumentError(f"{error.filename or path}: cannot be written: {error.strerror or error}") from error
 
 
-def make_console() -> Console:
-    """Return a console of the screen's width."""
+def make_console(width: int = 100) -> Console:
+    """Return a console of the screen's width, or of this width where there is no screen."""
     # A pipe has no width; the tables need about this much.
     narrow = not sys.stdout.isatty() and "COLUMNS" not in os.environ
-    return Console(width=100 if narrow else None, highlight=False)
+    return Console(width=width if narrow else None, highlight=False)
 
 
 def claimed(guarantee: Guarantee | None) -> str:
