@@ -56,6 +56,18 @@ if TYPE_CHECKING:
         register_pair,
         run_privacy_game,
     )
+    from dp_experts_env.rl import (
+        Attack,
+        PolicyAdversary,
+        PolicyJudge,
+        PolicyLearner,
+        Trained,
+        attack,
+        load_trained,
+        train_adversary,
+        train_judge,
+        train_learner,
+    )
     from dp_experts_env.study.tournament import Tournament, tournament
 
 __version__ = version("dp-experts-env")
@@ -68,6 +80,7 @@ __all__ = [
     "AdversaryModelError",
     "AdversaryVectorEnv",
     "ArgumentError",
+    "Attack",
     "Audit",
     "BudgetError",
     "ChoiceError",
@@ -83,14 +96,19 @@ __all__ = [
     "Match",
     "MissingExtraError",
     "Pair",
+    "PolicyAdversary",
+    "PolicyJudge",
+    "PolicyLearner",
     "PrivacyGame",
     "ProtocolError",
     "Tournament",
+    "Trained",
     "UnknownNameError",
     "VectorLead",
     "__version__",
     "adversaries",
     "adversary_class",
+    "attack",
     "audit",
     "bundled",
     "compose",
@@ -103,6 +121,7 @@ __all__ = [
     "learning_rate",
     "load_audit",
     "load_losses",
+    "load_trained",
     "make_adversary",
     "make_learner",
     "make_pair",
@@ -117,6 +136,9 @@ __all__ = [
     "register_pair",
     "run_privacy_game",
     "tournament",
+    "train_adversary",
+    "train_judge",
+    "train_learner",
 ]
 
 _LATER = {
@@ -141,6 +163,16 @@ _LATER = {
     "plain": "dp_experts_env.privacy.game",
     "register_pair": "dp_experts_env.privacy.game",
     "run_privacy_game": "dp_experts_env.privacy.game",
+    "Attack": "dp_experts_env.rl",
+    "PolicyAdversary": "dp_experts_env.rl",
+    "PolicyJudge": "dp_experts_env.rl",
+    "PolicyLearner": "dp_experts_env.rl",
+    "Trained": "dp_experts_env.rl",
+    "attack": "dp_experts_env.rl",
+    "load_trained": "dp_experts_env.rl",
+    "train_adversary": "dp_experts_env.rl",
+    "train_judge": "dp_experts_env.rl",
+    "train_learner": "dp_experts_env.rl",
     "Tournament": "dp_experts_env.study.tournament",
     "tournament": "dp_experts_env.study.tournament",
 }

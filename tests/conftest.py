@@ -15,6 +15,7 @@ ONE_PYTHON = frozenset(
     {
         "test_accounting",
         "test_accounting_oracle",
+        "test_attack",
         "test_audit",
         "test_auto",
         "test_cases",
@@ -40,6 +41,8 @@ ONE_PYTHON = frozenset(
         "test_pairs",
         "test_phased",
         "test_realizable",
+        "test_rl",
+        "test_rl_algorithms",
         "test_small_loss",
         "test_smooth",
         "test_sparse_vector_variants",
