@@ -92,8 +92,8 @@ def test_identical_worlds_show_nothing(name: str, view: str) -> None:
     """200 audits of null worlds (case A26): the learner never meets a difference; as above."""
     if name == "uniform" and view == "transcript":
         pytest.skip("uniform has no transcript")
-    pair = dpe.make_pair("scripted", first=np.tile([0.0, 1.0], (6, 1)), second=np.tile([0.0, 1.0], (6, 1)))
-    games = 400
+    pair = dpe.make_pair("scripted", first=np.tile([0.0, 1.0], (3, 1)), second=np.tile([0.0, 1.0], (3, 1)))
+    games = 200
     found = [
         dpe.audit(dpe.make_learner(name), pair, games, view=view, statistic="plug_in", delta=0.0, seed=[3, seed])
         for seed in range(200)
@@ -141,7 +141,7 @@ def test_an_honest_learner_is_not_accused(name: str) -> None:
         for view in module.VIEWS:
             pair = dpe.make_pair(title, **keywords)
             result = dpe.audit(
-                dpe.make_learner(name), pair, 400, confidence=1 - 1e-6, view=view, seed=5, statistic="plug_in"
+                dpe.make_learner(name), pair, 200, confidence=1 - 1e-6, view=view, seed=5, statistic="plug_in"
             )
             assert result.verdict == "consistent"
 

@@ -14,6 +14,7 @@ PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
 EXECUTED = [ROOT / "CONTRIBUTING.md", ROOT / "docs" / "contract.md", ROOT / "docs" / "index.md"]
 SHELL = {
     "dp_experts_env.cli",
+    "dp_experts_env.cli.attack",
     "dp_experts_env.cli.games",
     "dp_experts_env.cli.look",
     "dp_experts_env.cli.options",

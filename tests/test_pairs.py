@@ -541,3 +541,20 @@ def test_the_same_events_do_not_accuse_the_honest_learner(honest, leaky):
         hits = [int(event(outcomes).sum()) for outcomes in worlds]
         hits += [GAMES - count for count in hits]
         assert not any(refutes(*counts) for counts in (hits[:2], hits[1::-1], hits[2:], hits[:1:-1]))
+
+
+@pytest.mark.parametrize("adversary", ["smooth_threshold", "smooth_bisection", "smooth_greedy"])
+def test_learners_on_a_cover_in_the_privacy_game(adversary):
+    """In the smooth world experts are a cover and one round is one instance: the same game judges learners there.
+
+    Two audits at confidence 1 - 1e-6 each: the honest learner would be accused with that probability.
+    """
+    foe = dpe.make_adversary(adversary, num_experts=4, horizon=12)
+    for at in (1, None):
+        pair = dpe.make_pair("replace_round", adversary=foe, at=at)
+        honest = dpe.audit(dpe.make_learner("private_hedge"), pair, 400, confidence=1 - 1e-6, seed=0)
+        assert honest.verdict == "consistent"
+    if adversary != "smooth_greedy":
+        # The greedy law is symmetric at first, and plug-in statistics do not look at the pair's own draws.
+        pair = dpe.make_pair("replace_round", adversary=foe, at=1)
+        assert dpe.audit(dpe.make_learner("leaky_copy_last"), pair, 2_000, confidence=1 - 1e-6, seed=0).violated

@@ -242,8 +242,9 @@ def test_all_learners_meet_the_same_draws_and_labels_part_them() -> None:
 def test_seeds_matter_and_a_fresh_one_is_recorded() -> None:
     results = [dpe.tournament("uniform", "bernoulli", seed=seed, **SMALL) for seed in (0, 0, 1, None, None)]
     regrets = [float(result.table["mean_regret"].iloc[0]) for result in results]
-    assert regrets[0] == regrets[1]
-    assert len(set(regrets)) == 4
+    assert regrets[0] == regrets[1] != regrets[2]
+    # Two fresh games of so few rounds may end alike.
+    assert len({str(result.run["seed"]) for result in results}) == 4
     again = dpe.tournament("uniform", "bernoulli", seed=results[3].run["seed"], **SMALL)
     same(again.table, results[3].table)
 
