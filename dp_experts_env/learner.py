@@ -223,7 +223,10 @@ class Learner(Parameters):
             values: one value, or in a batch an array of shape ``(G,)``.
         """
         if self._notes is not None:
-            self._notes.setdefault(name, []).append(np.array(values))
+            try:
+                self._notes.setdefault(name, []).append(np.array(values))
+            except ValueError as error:
+                raise ArgumentError(f"note {name!r}: expected one value a game but found {values!r}") from error
 
     # -- order of the calls ------------------------------------------------------------------------------------
 
@@ -353,6 +356,8 @@ def _guard_guarantee(method: Method) -> Method:
         _check_spec(spec)
         with _in_memory(self, spec):
             claim: Guarantee | None = method(self, spec)
+        if claim is not None and not isinstance(claim, Guarantee):
+            raise ArgumentError(f"{type(self).__name__}.guarantee: expected a Guarantee or None but found {claim!r}")
         return claim
 
     return guarantee  # type: ignore[return-value]
@@ -381,6 +386,25 @@ def _guard_law(method: Method) -> Method:
     return law  # type: ignore[return-value]
 
 
+def _guard_outcomes(method: Method) -> Method:
+    law = _guard_law(method)
+
+    @functools.wraps(method)
+    def outcomes(self: Learner) -> FloatArray:
+        found: FloatArray = law(self)
+        shape = np.shape(found) if isinstance(found, np.ndarray) and found.dtype.kind == "f" else ()
+        if not shape or shape[-1] < 1 or shape[:-1] not in ((), self.spec.shape):
+            expected = " or ".join(
+                str((*games, "K")).replace("'", "") for games in dict.fromkeys(((), self.spec.shape))
+            )
+            raise ArgumentError(
+                f"{type(self).__name__}.outcomes: expected log-probabilities, an array {expected}, but found {found!r}"
+            )
+        return found
+
+    return outcomes  # type: ignore[return-value]
+
+
 _GUARDS: dict[str, Callable[[Any], Any]] = {
     "act": _guard_act,
     "take": _guard_take,
@@ -389,7 +413,7 @@ _GUARDS: dict[str, Callable[[Any], Any]] = {
     "guarantee": _guard_guarantee,
     "regret_bound": _guard_regret_bound,
     "probabilities": _guard_law,
-    "outcomes": _guard_law,
+    "outcomes": _guard_outcomes,
 }
 for _name, _guard in _GUARDS.items():
     setattr(Learner, _name, _guard(Learner.__dict__[_name]))

@@ -19,6 +19,7 @@ ONE_PYTHON = frozenset(
         "test_audit",
         "test_auto",
         "test_cases",
+        "test_chairs",
         "test_chairs_multi",
         "test_chairs_sb3",
         "test_conformance_mutants",

@@ -426,3 +426,89 @@ def test_bad_surveys() -> None:
 
 def test_the_binomial_of_this_file_is_right() -> None:
     assert stats.binom.sf(allowed(200), 200, 0.05) < 0.005
+
+
+# -- bad files and surveys ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "bad"),
+    [
+        *(("epsilon_lower", bad) for bad in (None, "x", -1.0, {"number": "nan"})),
+        *(("hits", bad) for bad in ("x", [], [1], [-1, 0], [1, 10**9])),
+        *(("false_alarm", bad) for bad in ([2.0], [[0.5]], "x")),
+        *(("settings", bad) for bad in (None, {}, {"num_games": 100})),
+        *(("sides", bad) for bad in ([], [5, 5], ["hedge"])),
+        *(("learner", bad) for bad in (None, 5)),
+        ("kind", "x"),
+        ("view", None),
+        ("leaky", "yes"),
+        ("confidence", 2.0),
+        ("num_games", "many"),
+        ("favoured", 2),
+        ("delta", 1.0),
+        ("spec", {"num_experts": 0, "horizon": 2}),
+        ("claimed", {"epsilon": -1.0}),
+    ],
+)
+def test_a_damaged_record_is_refused_when_it_is_read(tmp_path: Any, name: str, bad: Any) -> None:
+    path = tmp_path / "audit.json"
+    dpe.audit(RandomisedResponse(), FLIP, 20, seed=0).save(path)
+    record = json.loads(path.read_text())
+    path.write_text(json.dumps({**record, name: bad}))
+    with pytest.raises(dpe.DataError, match=r"audit\.json: not an audit that this version can read"):
+        dpe.load_audit(path)
+
+
+def test_paths_and_nested_files(tmp_path: Any) -> None:
+    result = dpe.audit(RandomisedResponse(), FLIP, 20, seed=0)
+    for bad in (None, 5, b"x", object):
+        for call in (result.save, dpe.load_audit):
+            with pytest.raises(dpe.ArgumentError, match="path: expected the path of a file"):
+                call(bad)
+    deep = tmp_path / "deep.json"
+    deep.write_text("[" * 100_000)
+    with pytest.raises(dpe.DataError, match=r"deep\.json"):
+        dpe.load_audit(deep)
+    for bad in (math.nan, "x", [], [3]):
+        with pytest.raises(dpe.ArgumentError, match="pair: expected a Pair"):
+            result.replay(pair=bad)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"learners": [1]}, "learners: expected a mapping"),
+        ({"learners": {"h": 5}}, "learner: expected a Learner"),
+        ({"pairs": 3}, "pairs: expected a mapping"),
+        ({"pairs": {"p": []}}, "pair: expected a Pair"),
+        ({"pairs": {"p": FLIP}}, "pairs: expected a sequence of variants of 'p'"),
+        ({"pairs": {"p": [FLIP], "q": [FLIP, dpe.make_pair("last_round", horizon=3)]}}, "one size"),
+        ({"pairs": {"p": [FLIP], "q": [FLIP, FLIP]}}, "at least 160 games"),
+        ({"pairs": {}}, "at least one"),
+        ({"views": "choices"}, "views: expected a sequence"),
+        ({"views": 3}, "views: expected a sequence"),
+        ({"views": ()}, "at least one"),
+        ({"workres": 1}, "did you mean 'workers'"),
+        ({"statistic": "plugin"}, "did you mean 'plug_in'"),
+        ({"workers": 0}, "workers"),
+        ({"delta": 1.0}, "delta"),
+        ({"override": "yes"}, "override"),
+    ],
+)
+def test_a_survey_refuses_before_anything_is_played(arguments: dict[str, Any], message: str) -> None:
+    given: dict[str, Any] = {"learners": {"r": RandomisedResponse()}, "pairs": {"p": [FLIP]}, **arguments}
+    with pytest.raises(dpe.GameError, match=message):
+        next(survey(num_games=100, exact=False, **given))
+    with pytest.raises(dpe.GameError, match=message):
+        next(hunt(stages=(100,), **given))
+
+
+def test_stages_and_small_games() -> None:
+    for bad in (5, (), ("x",), (7,)):
+        with pytest.raises(dpe.ArgumentError, match="stages"):
+            next(hunt({"r": RandomisedResponse()}, {"p": [FLIP]}, stages=bad))  # type: ignore[arg-type]
+    with pytest.raises(dpe.ArgumentError, match="learner: expected a Learner"):
+        small_exact("hedge", "choices")  # type: ignore[arg-type]
+    with pytest.raises(dpe.UnknownNameError, match="did you mean 'choices'"):
+        small_exact(RandomisedResponse(), "choice")

@@ -1068,3 +1068,54 @@ def test_the_vector_of_leads_equals_leads(mode, limit):
 def test_lead_wants_a_learners_chair(build):
     with pytest.raises(ArgumentError, match="expected a learner's chair"):
         build()
+
+
+# -- bad input ---------------------------------------------------------------------------------------------------------
+
+
+def test_what_is_no_environment_no_view_and_no_set_is_refused():
+    for bad in (None, 5, "dp_experts/Bernoulli-v0"):
+        with pytest.raises(ArgumentError, match="env: expected"):
+            Lead(bad)
+        with pytest.raises(ArgumentError, match="env: expected"):
+            VectorLead(bad)
+        for view in (AdversaryView, JudgeView):
+            with pytest.raises(ArgumentError, match="spec: expected a GameSpec"):
+                view(bad)
+            with pytest.raises(ArgumentError, match="num_experts"):
+                view.space(bad if bad != 5 else -1)
+    for chair in (AdversaryEnv, JudgeEnv):
+        with pytest.raises(ArgumentError, match="losses: expected the name"):
+            chair(losses=np.array(None))
+        with pytest.raises(ArgumentError, match="render_mode"):
+            chair(render_mode=np.zeros(2))
+    with pytest.raises(ArgumentError, match="seed: expected"):
+        ChairVectorEnv(AdversaryEnv(), 2).reset(seed=np.array(None))
+
+
+def test_sides_of_actions_that_are_none_are_refused():
+    chair = JudgeEnv(num_experts=2, horizon=3)
+    chair.reset(seed=0)
+    for bad in (None, "x", 5, [0, 1], [0, 99, 0], [[0], [0, 1]], [0.0, 1.0, 0.0]):
+        with pytest.raises(ArgumentError, match="actions of round 1"):
+            chair.sides(bad, 0)
+
+
+def test_a_learner_that_names_nonsense_ends_no_round():
+    """The round is named and does not count, and the game goes on when the learner does."""
+    named = iter([0, 9, 0])
+
+    class Odd(dpe.Learner):
+        def act(self):
+            return next(named)
+
+        def observe(self, losses):
+            pass
+
+    chair = AdversaryEnv(learner=Odd(), num_experts=2, horizon=3)
+    chair.reset(seed=0)
+    chair.step(0)
+    with pytest.raises(dpe.GameError, match=r"round 2: expected an expert in 0\.\.1 but found 9"):
+        chair.step(0)
+    assert chair.round == 1
+    assert chair.step(0)[4]["round"] == 2

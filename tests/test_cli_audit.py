@@ -157,3 +157,31 @@ def test_the_pilot_tries_variants_of_one_size() -> None:
     assert len({(pair.num_experts, pair.horizon) for pair in found["scripted"]}) == 1
     (only,) = judge._variants(["first_round"], ["split=one"], {})["first_round"]
     assert only.split == "one"
+
+
+def test_variants_that_do_not_fit_the_size_are_left_out(capsys: pytest.CaptureFixture[str]) -> None:
+    """An example of a pair may need more rounds, or another number of experts, than the game that was asked for."""
+    found = judge._variants(list(dpe.pairs()), None, {"num_experts": 3, "horizon": 2})
+    assert set(found) == set(dpe.pairs())
+    assert {(pair.num_experts, pair.horizon) for variants in found.values() for pair in variants} == {(3, 2)}
+    code, _, err = run(capsys, "hedge", "--pair", "worst_for_hedge", "--pair-set", "lead=3", "-T", "2")
+    assert code == 2
+    assert "lead: expected an integer in 0..1" in err
+
+
+def test_what_was_found_before_an_interrupt_is_kept(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def interrupted(*arguments: Any, **options: Any) -> Any:
+        rows = survey(*arguments, **options)
+        yield next(rows)
+        raise KeyboardInterrupt
+
+    survey = judge.survey
+    monkeypatch.setattr(judge, "survey", interrupted)
+    table = tmp_path / "audits.csv"
+    code, out, err = run(capsys, "private_hedge", *SMALL, "--view", "choices", "--csv", str(table))
+    assert code == 130
+    assert "first_round" in out
+    assert "stopped; the 1 rows above were finished" in " ".join(err.split())
+    assert len(list(csv.reader(table.read_text().splitlines()))) == 2

@@ -321,3 +321,23 @@ def test_hedge_keeps_its_bound_on_other_classes(foe):
     match = dpe.play(dpe.make_learner("hedge"), foe, num_games=12, seed=1)
     share = match.mean_regret / match.regret_bound
     assert (0.8 if isinstance(foe, SmoothGreedy) else 0.5) <= share <= 1.0
+
+
+# -- bad input ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("point", "label"), [([[1], [1, 2]], 1), (0.5, [[1], [1, 2]]), (None, 1), (2.0, 1), (0.5, 2)])
+def test_an_example_that_is_none_is_refused_and_the_round_goes_on(point, label):
+    classifier = CoverClassifier(plan_cover(Thresholds(), 10, 0.5, 0.2), rng=np.random.default_rng(0))
+    with pytest.raises(dpe.ArgumentError, match=r"points|labels"):
+        classifier.update(point, label)
+    assert classifier.round == 0
+    classifier.update(0.5, 1)
+    assert classifier.round == 1
+
+
+def test_the_price_of_rounding_of_very_long_games_is_bounded_in_little_memory():
+    """Where there are too many tails to hold them all the bound is a little larger, and never smaller than the mean."""
+    plan = plan_cover(Thresholds(), 2**40, 0.5, 0.01)
+    mean = 2**40 * 0.02
+    assert mean <= plan.rounding() <= 1.001 * mean

@@ -174,6 +174,21 @@ def test_games_of_different_laws_are_judged_with_care():
     assert found.epsilon_lower < evidence.lower_bound(*counts, 0.0, 0.95)
 
 
+def test_games_of_different_laws_must_be_as_many_in_both_worlds():
+    """Game g shows whether g < 100, in both worlds: nothing leaks, but 100 games of one world are all alike."""
+    shown = (np.arange(400) < 100).astype(np.int64)[:, None, None]
+    many, few = (
+        evidence.Outcomes(shown[:games], np.ones(games, dtype=np.int64), identical=False) for games in (400, 100)
+    )
+    event = evidence.choose_event(many, few)
+    for worlds in ((many, few), (few, many)):
+        with pytest.raises(ArgumentError, match="expected as many games as of world 0"):
+            evidence.count_event(event, *worlds)
+        with pytest.raises(ArgumentError, match="expected as many games as of world 0"):
+            evidence.judge(*worlds)
+    assert evidence.count_event(event, many, many).epsilon_lower == 0.0
+
+
 @pytest.mark.parametrize("horizon", [1, 2])
 def test_games_of_one_or_two_rounds(horizon):
     worlds = [evidence.Outcomes(np.full((40, horizon, 1), world), np.full(40, 1)) for world in (0, 1)]
@@ -554,3 +569,105 @@ def test_bad_arguments_are_named():
 
     with pytest.raises(ArgumentError, match="broken: expected 8 numbers, no NaN"):
         Event(Broken(), 0.0, True, 0, (0.5, 0.5)).occurs(good)
+
+
+# -- bad input ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("keyword", "bad"),
+    [(name, bad) for name in ("hits", "trials", "expected") for bad in (3, "", {}, (1,), (1, 2, 3), ("a", 1), (-1, 1))]
+    + [("identical", np.zeros(2)), ("delta", 1.0), ("confidence", math.nan)],
+)
+def test_counts_that_are_none_are_refused(keyword, bad):
+    good = {"hits": (3, 1), "trials": (5, 5), "delta": 0.0, "confidence": 0.95, "expected": (0.5, 0.2)}
+    with pytest.raises(ArgumentError, match=keyword):
+        evidence.lower_bound(**{**good, keyword: bad})
+    if keyword == "trials":
+        with pytest.raises(ArgumentError, match="trials"):
+            evidence.epsilon_limit(bad, 0.0, 0.95)
+
+
+def test_a_confidence_of_nearly_nothing_still_gives_a_bound():
+    assert evidence.lower_bound((0, 0), (1, 1), 0.0, 1e-300, (0.0, 0.0)) == 0.0
+
+
+@pytest.mark.parametrize(
+    ("keyword", "bad"),
+    [
+        ("symbols", [[[1], [1, 2]]]),
+        ("challenge", [1, [2]]),
+        *(("score", bad) for bad in ("", 1j, 10**400, ["x"] * 4, [math.nan] * 4)),
+        *(("columns", bad) for bad in (3, (3,), "x", None)),
+        ("identical", None),
+    ],
+)
+def test_outcomes_that_are_none_are_refused(keyword, bad):
+    good = {"symbols": np.zeros((4, 2, 1), dtype=int), "challenge": np.zeros(4, dtype=int)}
+    with pytest.raises(ArgumentError, match=keyword):
+        evidence.Outcomes(**{**good, keyword: bad})
+
+
+def test_what_is_no_event_is_refused():
+    worlds = [outcomes(np.random.default_rng(seed).integers(0, 3, (40, 3))) for seed in (0, 1)]
+    event = evidence.choose_event(*worlds)
+    good = {"score": event.score, "threshold": 0.5, "above": True, "favoured": 0, "expected": (0.1, 0.2)}
+    for keyword, bads in {
+        "score": (None, "x"),
+        "threshold": (None, "x", math.nan, np.zeros(2)),
+        "above": (None, np.zeros(2)),
+        "favoured": (-1, 2, "x", 0.5),
+        "expected": (3, (0.1,), (0.1, 2.0)),
+    }.items():
+        for bad in bads:
+            with pytest.raises(ArgumentError, match=keyword):
+                Event(**{**good, keyword: bad})
+    with pytest.raises(ArgumentError, match="event: expected an Event"):
+        evidence.count_event("x", *worlds)
+    with pytest.raises(ArgumentError, match="counted: expected one of each world"):
+        evidence.judge(*worlds, counted=worlds[0])
+    with pytest.raises(ArgumentError, match="trials"):
+        evidence.choose_event(*worlds, trials=(0, 5))
+    with pytest.raises(ArgumentError, match="zero: expected Outcomes"):
+        evidence.trade_off(event, None, worlds[1])
+    for points in (1, 0, -1, "x", 2.5):
+        with pytest.raises(ArgumentError, match="points"):
+            evidence.judge(*worlds).curve(points)
+
+
+@pytest.mark.parametrize("statistic", [evidence.Histogram(), evidence.Markov()])
+def test_an_event_of_longer_games_does_not_apply_to_shorter_ones(statistic):
+    rng = np.random.default_rng(2)
+    event = evidence.choose_event(*(outcomes(rng.integers(0, 3, (40, 6, 2))) for _ in "ab"), statistics=[statistic])
+    with pytest.raises(ArgumentError, match="as many rounds and columns"):
+        evidence.count_event(event, *(outcomes(rng.integers(0, 3, (40, 1))) for _ in "ab"))
+
+
+def test_statistics_that_return_nonsense_are_named():
+    worlds = [outcomes(np.random.default_rng(seed).integers(0, 3, (40, 3))) for seed in (0, 1)]
+
+    class Odd(evidence.Statistic):
+        def __init__(self, found):
+            self.found = found
+
+        def fit(self, zero, one, rng):
+            return self.found
+
+    class Wrong(evidence.Score):
+        name = "wrong"
+
+        def __call__(self, outcomes):
+            return "x"
+
+    for found in (None, 5, [5]):
+        with pytest.raises(ArgumentError, match="statistics: expected scores"):
+            evidence.choose_event(*worlds, statistics=[Odd(found)])
+    with pytest.raises(ArgumentError, match="wrong: does not apply"):
+        evidence.choose_event(*worlds, statistics=[Odd([Wrong()])])
+    for feature in (lambda _: "x", lambda _: np.zeros(3, dtype=int), lambda found: found.symbols):
+        with pytest.raises(ArgumentError, match=r"size: expected [0-9]+ integers"):
+            evidence.choose_event(*worlds, statistics=[evidence.Histogram(lambda found, of=feature: of(found), "size")])
+    with pytest.raises(ArgumentError, match="feature: expected a function"):
+        evidence.Histogram(5)
+    with pytest.raises(ArgumentError, match="orders"):
+        evidence.Markov(5)

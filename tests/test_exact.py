@@ -644,3 +644,33 @@ def test_unknown_names_are_named():
     with pytest.raises(UnknownNameError, match="adjacency: unknown name"):
         exact_privacy(PrivateHedge(), adjacency="swap")
     assert exact_privacy(Murmurs(), losses=APART) == pytest.approx(4 * LN3)
+
+
+# ----------------------------------------------------------------------------------------------------- bad input
+
+
+def test_too_many_loss_vectors_are_refused_at_once():
+    """All pairs of them are compared, and all subsets of so many experts are not even listed."""
+    for experts in (12, 20):
+        with pytest.raises(ArgumentError, match="losses: expected at most 2048 vectors"):
+            exact_privacy(PrivateHedge(), experts, 2)
+    for experts in (23, 10**12):
+        with pytest.raises(ArgumentError, match="losses: expected a set of vectors"):
+            exact_privacy(PrivateHedge(), experts, 2)
+
+
+def test_numbers_that_are_none_are_refused():
+    game = ExactGame(PrivateHedge(), 2, 3)
+    for bad in (None, "x", 1, np.zeros(2)):
+        with pytest.raises(ArgumentError, match="adaptive: expected True or False"):
+            game.epsilon(adaptive=bad)
+        with pytest.raises(ArgumentError, match="adaptive: expected True or False"):
+            game.delta(1.0, adaptive=bad)
+    for bad in (10**400, "x", 1j, [[10**400, 0]]):
+        with pytest.raises(ArgumentError, match="losses: expected"):
+            ExactGame(PrivateHedge(), 2, 3, losses=bad)
+        with pytest.raises(ArgumentError, match="log_laws: expected"):
+            laws_privacy(bad)
+    for bad in ([[0], [0, 1]], "x", [[0, 5]], [[0.0, 1.0]]):
+        with pytest.raises(ArgumentError, match="neighbours: expected"):
+            laws_privacy(np.log([[0.5, 0.5], [0.2, 0.8]]), 0.0, bad)

@@ -914,3 +914,89 @@ def test_smoothness_refuses_bad_data():
             largest_sigma([1, 1], queries, 0.1)
     with pytest.raises(ArgumentError, match="chi: expected"):
         largest_sigma([1, 1], [[0, 1]], -0.1)
+
+
+# ----------------------------------------------------------------------------------------------------- bad input
+
+
+def test_ragged_arrays_are_named():
+    ragged = [[1], [1, 2]]
+    finite = FiniteClass(np.eye(3))
+    with pytest.raises(ArgumentError, match="matrix"):
+        FiniteClass(ragged)
+    with pytest.raises(ArgumentError, match="parameters"):
+        finite.predict(ragged, [0])
+    with pytest.raises(ArgumentError, match="points"):
+        finite.predict([0], ragged)
+    with pytest.raises(ArgumentError, match="labels"):
+        Thresholds().best_in_class([0.1, 0.2], ragged)
+
+
+@pytest.mark.parametrize("hypotheses", [Thresholds(), Halfspaces(2), FiniteClass(np.eye(3))])
+def test_brackets_that_there_are_not_are_refused(hypotheses):
+    brackets = hypotheses.brackets(0.9)
+    points = [0, 1] if isinstance(hypotheses, FiniteClass) else np.full((2, hypotheses.dimension), 0.5)
+    for bad in ([-1], [len(brackets)], [0.5], 0, "x", [[1], [1, 2]], np.zeros(len(brackets), dtype=bool)):
+        with pytest.raises(ArgumentError, match="which"):
+            brackets.predict(points, bad)
+    assert brackets.predict(points, [])[0].shape == (0, 2)
+
+
+@pytest.mark.parametrize("hypotheses", [Halfspaces(2), PolynomialThresholds(1, 1)])
+def test_weights_too_large_to_be_added_are_refused(hypotheses):
+    brackets = hypotheses.brackets(0.9)
+    points = np.full((1, hypotheses.dimension), 0.5)
+    for bad in (math.inf, -math.inf, 1e308):
+        row = np.full((1, hypotheses.num_parameters), bad)
+        with pytest.raises(ArgumentError, match="parameters: expected weights"):
+            hypotheses.predict(row, points)
+        with pytest.raises(ArgumentError, match="parameters: expected weights"):
+            brackets.locate(row)
+
+
+def test_a_halfspace_of_tiny_weights_is_the_constant_that_it_is():
+    brackets = Halfspaces(2).brackets(0.5)
+    number = brackets.locate([[1e-300, 1e-300, 1e10]])
+    points = np.random.default_rng(0).random((50, 2))
+    lower, _ = brackets.predict(points, number)
+    assert not lower.any()
+
+
+def test_the_smallest_masses_and_samples_are_refused():
+    with pytest.raises(ArgumentError, match="gamma"):
+        Boxes(2).cover(5e-324)
+    with pytest.raises(ArgumentError, match="points: expected at least one"):
+        Halfspaces(2).dichotomies(np.zeros((0, 2)))
+
+
+def test_laws_refuse_what_is_no_generator_and_points_that_there_are_not():
+    law = SmoothLaw(np.full(4, 0.25), 0.5)
+    for bad in (None, 0, "x"):
+        with pytest.raises(ArgumentError, match="rng"):
+            law.sample(bad, (2,))
+        with pytest.raises(ArgumentError, match="rng"):
+            law.couple(bad, 2, (2,))
+    for bad in (None, 3, [4], [-1], [0.5]):
+        with pytest.raises(ArgumentError, match="points"):
+            law.ratio(bad)
+
+
+def test_the_projection_of_huge_logarithms_sums_to_one():
+    """Equal weights whatever their size; and those too far apart for their differences to be told are refused."""
+    for size in (1e308, -1e308, 1e12):
+        base = [1e-3, 0.5, 0.499, 0.0]
+        found = project([size] * 3 + [-np.inf], 0.5, base, log=True)
+        np.testing.assert_allclose(found, project([1.0, 1.0, 1.0, 0.0], 0.5, base), rtol=1e-12)
+        assert found.sum() == pytest.approx(1.0, abs=1e-12)
+    for far in ([1e308, 0.0], [0.0, -1e7], [1e308, -1e308]):
+        with pytest.raises(ArgumentError, match="law: expected logarithms at most 1e"):
+            project(far, 0.5, log=True)
+
+
+def test_programmes_refuse_numbers_that_no_solver_takes():
+    queries = np.eye(4)
+    for programme in (least_chi, largest_sigma):
+        with pytest.raises(ArgumentError, match="data"):
+            programme([1e308] * 4, queries, 0.5)
+        with pytest.raises(ArgumentError, match="queries"):
+            programme([1.0] * 4, queries * 1e300, 0.5)

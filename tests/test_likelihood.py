@@ -151,3 +151,74 @@ def test_who_has_a_law_and_who_has_a_transcript():
     assert not has_law(dpe.make_learner("realizable"), dpe.GameSpec(3, 10_000))
     noted = {name: has_transcript(dpe.make_learner(name), spec) for name in ("private_hedge", "realizable", "fade")}
     assert noted == {"private_hedge": False, "realizable": True, "fade": True}
+
+
+# -- learners that state nonsense --------------------------------------------------------------------------------------
+
+
+class Odd(dpe.Learner):
+    """Names expert 0 and says what it is told to say."""
+
+    def __init__(self, law=None, claim=None, note=None):
+        self.law, self.claim, self.noted = law, claim, note
+
+    def act(self):
+        if self.noted is not None:
+            self.note("odd", self.noted)
+        return np.zeros(self.spec.shape, dtype=np.int64) if self.spec.shape else 0
+
+    def observe(self, losses):
+        pass
+
+    def guarantee(self, spec):
+        return self.claim
+
+    def outcomes(self):
+        if self.law is None:
+            return super().outcomes()
+        return self.law
+
+
+@pytest.mark.parametrize("law", ["x", 0.5, np.float64(0.0), np.zeros(0), np.zeros((3, 2)), np.zeros(2, dtype=int)])
+def test_a_law_that_is_none_is_named(law):
+    pair = dpe.make_pair("first_round", num_experts=2, horizon=3)
+    with pytest.raises(dpe.ArgumentError, match=r"Odd\.outcomes: expected log-probabilities"):
+        dpe.audit(Odd(law), pair, 20, seed=0)
+    with pytest.raises(dpe.ArgumentError, match=r"Odd\.outcomes: expected log-probabilities"):
+        dpe.exact_privacy(Odd(law), 2, 3)
+
+
+def test_a_law_without_take_is_no_law():
+    """The audit does without; exact privacy says what is missing."""
+    learner = Odd(np.log(np.full(2, 0.5)))
+    assert not has_law(learner, dpe.GameSpec(2, 3))
+    pair = dpe.make_pair("first_round", num_experts=2, horizon=3)
+    assert dpe.audit(learner, pair, 20, seed=0).epsilon_lower == 0.0
+    with pytest.raises(dpe.ArgumentError, match="expected one with outcomes and take"):
+        dpe.exact_privacy(learner, 2, 3)
+
+
+@pytest.mark.parametrize("claim", ["x", (1.0, 0.0), 1.0])
+def test_a_claim_that_is_none_is_named(claim):
+    pair = dpe.make_pair("first_round", num_experts=2, horizon=3)
+    with pytest.raises(dpe.ArgumentError, match=r"Odd\.guarantee: expected a Guarantee or None"):
+        dpe.audit(Odd(claim=claim), pair, 20, seed=0)
+
+
+def test_a_ragged_note_is_named():
+    pair = dpe.make_pair("first_round", num_experts=2, horizon=3)
+    with pytest.raises(dpe.ArgumentError, match="note 'odd'"):
+        dpe.audit(Odd(note=[[1], [1, 2]]), pair, 20, seed=0, view="transcript")
+
+
+def test_what_is_no_learner_is_refused():
+    spec = dpe.GameSpec(2, 3)
+    for ask in (has_law, has_transcript):
+        with pytest.raises(dpe.ArgumentError, match="learner: expected a Learner"):
+            ask("hedge", spec)
+        with pytest.raises(dpe.ArgumentError, match="spec: expected a GameSpec"):
+            ask(Odd(), (2, 3))
+    with pytest.raises(dpe.ArgumentError, match="learner: expected a Learner"):
+        LikelihoodRatio("hedge", "choices", spec, np.random.default_rng(0))
+    with pytest.raises(dpe.ArgumentError, match="rng: expected"):
+        LikelihoodRatio(Odd(), "choices", spec, None)

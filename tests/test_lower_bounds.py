@@ -511,6 +511,9 @@ def test_hidden_sign_floor_by_hand():
         assert closed == pytest.approx(simple, rel=1e-3)
         assert floor_of(HiddenSign(horizon=rounds), epsilon) > closed
     assert floor_of(HiddenSign(horizon=100), 0.1) == pytest.approx(29.70, abs=0.01)
+    # With delta no number of rounds helps beyond some.
+    for rounds in (1000, 20_000):
+        assert floor_of(HiddenSign(horizon=rounds), 0.1, 1e-6) == pytest.approx(24.95, abs=0.05)
     for epsilon, share in ((0.05, 0.343), (0.1, 0.280), (0.2, 0.195), (0.5, 0.048)):
         rounds = 20_000
         assert share - 5e-4 < floor_of(HiddenSign(horizon=rounds), epsilon) / rounds < share + 2e-3
@@ -623,6 +626,10 @@ def test_a_thinned_floor_is_of_order_root_t_over_epsilon():
         for factor in (0.8, 1.25):
             assert floor_of(foe.clone(thinning=foe.thinning * factor), epsilon) < floor
     assert 0.14 < min(scaled) <= max(scaled) < 0.17
+    # The constant is smaller with fewer columns: at N = 4T.
+    for rounds, epsilon in ((400, 0.5), (6400, 0.5), (6400, 2.0)):
+        floor = floor_of(Fingerprint.tuned(epsilon, horizon=rounds, num_experts=4 * rounds), epsilon)
+        assert 0.06 < floor * 2.0 * math.sinh(epsilon / 2.0) / math.sqrt(rounds) < 0.073
     assert Fingerprint.tuned(0.001, horizon=50).thinning == 1.0
     assert Fingerprint.tuned(math.inf, prior="uniform", horizon=50).thinning == 1.0
     assert Subsets.tuned(2.0, horizon=8).thinning <= 1.0

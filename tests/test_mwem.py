@@ -841,3 +841,62 @@ def test_shares_never_exceed_the_budget_in_exact_arithmetic():
     """The accounting's own share is at most the asked one; ours books what is left last."""
     for rounds in (3, 7, 11):
         assert share(1.0, 2 * rounds) <= make(MWEM, 2, rounds=rounds, size=5).plan(2).share
+
+
+# -- bad input ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("bad", [[[1], [1, 2]], "x", 10**400, 1j, None])
+def test_what_is_no_array_is_named(bad):
+    matrix = np.eye(4)
+    estimator = MWEM(4, rounds=2, rng=np.random.default_rng(0))
+    calls = {
+        "histogram": lambda: estimator.fit(bad, matrix),
+        "queries": lambda: estimator.fit([1, 2, 3, 4], bad),
+        "bits": lambda: Queries.packed(bad, 4),
+        "records": lambda: mwem.histogram(bad, [[0, 1, 2]]),
+        "weights": lambda: Queries.from_matrix(matrix).answers(bad, (0.0, 1.0)),
+        "edges": lambda: mwem.histogram([1.0], bad),
+        "pool": lambda: SmoothSmallDB(4, 0.5, records=2, size=5, rng=np.random.default_rng(0)).candidates(3, pool=bad),
+    }
+    if bad is not None:
+        calls["law"] = lambda: estimator.selection_log_probabilities([1, 2, 3, 4], matrix, bad)
+    for name, call in calls.items():
+        with pytest.raises(ArgumentError, match=name):
+            call()
+
+
+@pytest.mark.parametrize("rows", [(-1, 1), (2, 2), (0, 5), (4, 5), (None, 1), (0.0, 1), ("x", 1)])
+def test_rows_that_there_are_not_are_refused(rows):
+    with pytest.raises(ArgumentError, match=r"first|last"):
+        Queries.from_matrix(np.eye(4)).rows(*rows, (0.0, 1.0))
+    with pytest.raises(ArgumentError, match="query_range"):
+        Queries.from_matrix(np.eye(4)).rows(0, 1, (0.0, *rows))
+
+
+def test_a_pool_of_other_cells_is_refused():
+    estimator = SmoothSmallDB(4, 0.5, records=2, size=5, rng=np.random.default_rng(0))
+    for bad in ([-1, 0, 1], [0, 4, 1]):
+        with pytest.raises(ArgumentError, match=r"pool: expected cells 0\.\.3"):
+            estimator.candidates(3, pool=bad)
+    for bad in (0, -1, 1.5, "x", {}, 10**12):
+        with pytest.raises(ArgumentError, match="records"):
+            estimator.pool_size(bad)
+        with pytest.raises(ArgumentError, match="records"):
+            SmoothSmallDB(4, 0.5, records=bad, rng=np.random.default_rng(0))
+    with pytest.raises(ArgumentError, match="sigma"):
+        SmoothSmallDB(4, 5e-324, rng=np.random.default_rng(0))
+
+
+@pytest.mark.parametrize("delta", [1e-300, 5e-324])
+def test_a_budget_that_rounding_loses_is_not_spent_as_more(delta):
+    """With next to no budget the release is made all the same, and what is spent is within it."""
+    estimator = MWEM(4, 1e-300, delta, rounds=2, rng=np.random.default_rng(0)).fit([1, 2, 3, 4], np.eye(4))
+    assert estimator.plan_.kind == "epsilon"
+    assert estimator.plan_.budget == 1e-300
+    assert estimator.error_bound(0.05, 4) > 1.0
+
+
+def test_a_budget_that_overflows_draws_the_best():
+    estimator = SmallDB(4, 1e308, records=2, rng=np.random.default_rng(0)).fit([5, 0, 0, 5], np.eye(4))
+    np.testing.assert_array_equal(estimator.law_, [0.5, 0.0, 0.0, 0.5])

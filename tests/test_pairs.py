@@ -558,3 +558,16 @@ def test_learners_on_a_cover_in_the_privacy_game(adversary):
         # The greedy law is symmetric at first, and plug-in statistics do not look at the pair's own draws.
         pair = dpe.make_pair("replace_round", adversary=foe, at=1)
         assert dpe.audit(dpe.make_learner("leaky_copy_last"), pair, 2_000, confidence=1 - 1e-6, seed=0).violated
+
+
+@pytest.mark.parametrize("charged", ["held", "all"])
+def test_a_threshold_beyond_all_sums_is_pushed_at_in_the_end(charged):
+    for threshold in (1e308, 2.0**60, 100.5):
+        pair = attacks.SuffixPush(threshold=threshold, charged=charged, num_experts=2, horizon=4)
+        pair.reset(seed=0)
+        sides = []
+        for _ in range(4):
+            sides.append(pair.emit())
+            pair.see(0)
+        assert int(pair.challenge) == 3
+        assert np.isfinite(sides).all()

@@ -18,6 +18,7 @@ from dp_experts_env.data import load_losses
 from dp_experts_env.privacy.game import Pair
 from dp_experts_env.registry import make_adversary
 from dp_experts_env.spec import (
+    MOST_COUNT,
     Adjacency,
     AdjacencyError,
     ArgumentError,
@@ -265,7 +266,8 @@ class SuffixPush(_Attack):
         if self.threshold is None:
             self._goal = self.np_random.integers(1, max(2, self.horizon - 1), size=shape) - 1.0
         else:
-            self._goal = np.full(shape, self.threshold - 1.0)
+            # What no number of rounds reaches may as well be as near as that, where sums are exact.
+            self._goal = np.full(shape, min(self.threshold, float(MOST_COUNT)) - 1.0)
         self._sum = np.zeros(shape)
         self._pushed = np.zeros(shape, dtype=bool)
         self._held: IntArray | None = None

@@ -104,8 +104,10 @@ class CoverPlan:
         # Tails beyond e^-60 add nothing that shows; the last one stands for all that follow.
         log = math.log(size) + 60.0
         most = min(horizon, math.ceil(mean + math.sqrt(2.0 * mean * log) + 2.0 / 3.0 * log))
-        tails = np.minimum(1.0, size * binom.sf(np.arange(most), horizon, share))
-        return min(float(horizon), float(tails.sum()) + (horizon - most) * float(tails[-1]))
+        # Tails fall, so that where they are too many the first of several stands for all of these.
+        step = -(-most // _NUMBERS)
+        tails = np.minimum(1.0, size * binom.sf(np.arange(0, most, step), horizon, share))
+        return min(float(horizon), step * float(tails.sum()) + (horizon - most) * float(tails[-1]))
 
     def regret_bound(self, learner: str | Learner = "hedge", best_loss: float | None = None, beta: Any = None) -> float:
         """Return a bound on the expected regret against the whole class; NaN where the learner proves none.
@@ -216,7 +218,8 @@ class OnlineClassifier(Parameters):
         """
         if self._round >= self.horizon:
             raise ArgumentError(f"update: expected at most {self.horizon} rounds but found another one")
-        points, labels = self.hypotheses.check_sample(np.reshape(point, (1, *np.shape(point))), [label])
+        # A list of one, so that a ragged point or label is refused where its kind is known.
+        points, labels = self.hypotheses.check_sample([point], [label])
         # Before it sees the example.
         self.hypothesis  # noqa: B018
         self._learn(points, labels)

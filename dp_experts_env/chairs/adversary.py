@@ -13,7 +13,7 @@ from dp_experts_env.adversary import charged
 from dp_experts_env.chairs.chair import Chair, check_indices
 from dp_experts_env.chairs.losses import lead, loss_vectors, one_hot
 from dp_experts_env.learner import Learner
-from dp_experts_env.spec import FloatArray, GameSpec, LossError, check_losses
+from dp_experts_env.spec import ArgumentError, FloatArray, GameSpec, LossError, check_count, check_losses
 
 
 class AdversaryView:
@@ -28,6 +28,8 @@ class AdversaryView:
     """
 
     def __init__(self, spec: GameSpec) -> None:
+        if not isinstance(spec, GameSpec):
+            raise ArgumentError(f"spec: expected a GameSpec but found {spec!r}")
         self.spec = spec
         self.round = 0
         self.total: FloatArray = np.zeros((*spec.shape, spec.num_experts))
@@ -37,7 +39,7 @@ class AdversaryView:
     @staticmethod
     def space(num_experts: int) -> gym.spaces.Box:
         """Return the observation space, ``Box(0, 1, (3 N + 1,), float32)``."""
-        return gym.spaces.Box(0.0, 1.0, (3 * num_experts + 1,), np.float32)
+        return gym.spaces.Box(0.0, 1.0, (3 * check_count("num_experts", num_experts) + 1,), np.float32)
 
     def add(self, losses: FloatArray, choices: Any) -> None:
         """See one round.

@@ -63,7 +63,9 @@ class Chair(Parameters, gym.Env[Any, Any]):
     ) -> None:
         self.game = GameSpec(num_experts, horizon, num_games)
         self.learner = _seated(learner, learner_parameters)
-        if render_mode is not None and render_mode not in self.metadata["render_modes"]:
+        if render_mode is not None and not (
+            isinstance(render_mode, str) and render_mode in self.metadata["render_modes"]
+        ):
             raise _RenderModeError(f"render_mode: unknown name {render_mode!r} (known: ansi)")
         self.render_mode = render_mode
 

@@ -21,6 +21,7 @@ from dp_experts_env.spec import (
     IntArray,
     ProtocolError,
     check_adjacency,
+    check_count,
     check_number,
 )
 
@@ -40,6 +41,8 @@ class JudgeView:
     """
 
     def __init__(self, spec: GameSpec) -> None:
+        if not isinstance(spec, GameSpec):
+            raise ArgumentError(f"spec: expected a GameSpec but found {spec!r}")
         self.spec = spec
         self.round = 0
         self.challenge: IntArray = np.zeros(spec.shape, dtype=np.int64)
@@ -53,7 +56,7 @@ class JudgeView:
     @staticmethod
     def space(num_experts: int) -> gym.spaces.Box:
         """Return the observation space, ``Box(0, 1, (5 N + 2,), float32)``."""
-        return gym.spaces.Box(0.0, 1.0, (5 * num_experts + 2,), np.float32)
+        return gym.spaces.Box(0.0, 1.0, (5 * check_count("num_experts", num_experts) + 2,), np.float32)
 
     def add(self, sides: FloatArray, choices: Any) -> None:
         """See one round. The losses of round T reach nobody and are ignored.
@@ -218,8 +221,13 @@ class JudgeEnv(Chair):
 
         Returns:
             Shape ``(2, N)`` or ``(2, G, N)``.
+
+        Raises:
+            ArgumentError: if the actions are none of the action space.
         """
-        pick = np.asarray(actions)
+        count = len(self.loss_vectors)
+        shape = np.shape(challenge) if isinstance(challenge, np.ndarray) else ()
+        pick = check_indices(actions, [count, count, 2], shape, self.round + 1, "actions")
         first, second = pick[..., 0], pick[..., 1]
         differ = np.asarray(challenge) == 0
         if self.adjacency is Adjacency.ZERO_OUT:

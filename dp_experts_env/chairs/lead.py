@@ -28,6 +28,8 @@ class Lead(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
     """
 
     def __init__(self, env: gym.Env[Any, Any]) -> None:
+        if not isinstance(env, gym.Env):
+            raise ArgumentError(f"env: expected a learner's chair, a gymnasium.Env, but found {env!r}")
         RecordConstructorArgs.__init__(self)
         super().__init__(env)
         _require_learners_chair(env, env.observation_space, env.action_space)
@@ -57,6 +59,8 @@ class VectorLead(VectorWrapper):  # (takes no types before Gymnasium 1.4)
     """
 
     def __init__(self, env: VectorEnv[Any, Any, Any]) -> None:
+        if not isinstance(env, VectorEnv):
+            raise ArgumentError(f"env: expected a vector of learners' chairs but found {env!r}")
         super().__init__(env)
         _require_learners_chair(env, env.single_observation_space, env.single_action_space)
         self._total: FloatArray = np.zeros((env.num_envs, (env.single_observation_space.shape or (1,))[0] - 1))

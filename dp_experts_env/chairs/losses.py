@@ -41,13 +41,14 @@ def loss_vectors(names: str | Iterable[str], num_experts: int) -> FloatArray:
         UnknownNameError: a name is unknown.
     """
     num_experts = check_count("num_experts", num_experts)
-    if not isinstance(names, Iterable):
+    if not isinstance(names, Iterable) or (isinstance(names, np.ndarray) and not names.ndim):
         raise ArgumentError(f"losses: expected the name of a set of loss vectors or several but found {names!r}")
-    chosen = [check_name("losses", name, LOSS_SETS) for name in ([names] if isinstance(names, str) else names)]
+    given = [check_name("losses", name, LOSS_SETS) for name in ([names] if isinstance(names, str) else names)]
+    chosen = list(dict.fromkeys(given))
     if not chosen:
         raise ArgumentError(f"losses: expected at least one set of loss vectors of {', '.join(LOSS_SETS)}")
     sizes = {"one_hot": num_experts, "all_but_one": num_experts, "corners": 2 ** min(num_experts, 64)}
-    count = sum(sizes.get(name, 2) for name in set(chosen))
+    count = sum(sizes.get(name, 2) for name in chosen)
     if count > MOST_VECTORS:
         raise ArgumentError(
             f"losses: expected at most {MOST_VECTORS} vectors to pick from but {', '.join(chosen)} have more "

@@ -185,7 +185,7 @@ class ChairVectorEnv(VectorEnv[Any, Any, Any]):
         return self.chair._read(array, (self.num_envs,), round, "actions")
 
     def _seeds(self, seed: Any) -> NDArray[np.object_]:
-        if isinstance(seed, (str, bytes)) or not isinstance(seed, Iterable):
+        if isinstance(seed, (str, bytes)) or not isinstance(seed, Iterable) or getattr(seed, "ndim", 1) == 0:
             raise ArgumentError(f"seed: expected an integer >= 0, one a game, or None but found {seed!r}")
         given = list(seed)
         if len(given) != self.num_envs:

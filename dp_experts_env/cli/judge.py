@@ -157,7 +157,13 @@ def audit_learner(
         rows = hunt(players, foes, stages=stages, views=views[::-1], confidence=confidence, seed=seed, **options)
     else:
         rows = survey(players, foes, games, views=views, confidence=confidence, seed=seed, exact=exact, **options)
-    _finish(console, _followed(rows, console), save, plot, table)
+    found_rows, stopped = _followed(rows, console)
+    _finish(console, found_rows, save, plot, table)
+    if stopped:
+        Console(stderr=True).print(
+            f"stopped; the {len(found_rows)} rows above were finished, the others were not tried"
+        )
+        raise typer.Exit(130)
 
 
 def _variants(names: Sequence[str], assigned: list[str] | None, size: dict[str, Any]) -> dict[str, list[dpe.Pair]]:
@@ -170,7 +176,13 @@ def _variants(names: Sequence[str], assigned: list[str] | None, size: dict[str, 
         given = [keywords] if assigned else [{}, *cls.examples]
         variants: dict[str, dpe.Pair] = {}
         for parameters in given:
-            pair = dpe.make_pair(name, **{**parameters, **size})
+            try:
+                pair = dpe.make_pair(name, **{**parameters, **size})
+            except ArgumentError:
+                # An example that does not fit the size asked for is no variant of the game; the plain pair must fit.
+                if parameters is given[0]:
+                    raise
+                continue
             variants.setdefault(repr(pair), pair)
         sizes = {(pair.num_experts, pair.horizon) for pair in variants.values()}
         first = next(iter(variants.values()))
@@ -183,14 +195,19 @@ def _variants(names: Sequence[str], assigned: list[str] | None, size: dict[str, 
     return found
 
 
-def _followed(rows: Iterable[Row], console: Console) -> list[Row]:
-    """Collect the rows, saying on the screen which one is being played."""
-    found = []
+def _followed(rows: Iterable[Row], console: Console) -> tuple[list[Row], bool]:
+    """Collect the rows, saying on the screen which one is being played, and whether they were cut short."""
+    found, stopped = [], False
     with console.status("playing") as status:
-        for row in rows:
-            found.append(row)
-            status.update(f"{len(found)} audits, last {row.name} against {row.pair}")
-    return found
+        try:
+            for row in rows:
+                found.append(row)
+                status.update(f"{len(found)} audits, last {row.name} against {row.pair}")
+        except KeyboardInterrupt:
+            if not found:
+                raise
+            stopped = True
+    return found, stopped
 
 
 def _finish(console: Console, rows: list[Row], save: Path | None, plot: Path | None, table: Path | None) -> None:

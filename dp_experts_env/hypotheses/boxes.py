@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from typing import Any
 
 import numpy as np
@@ -111,7 +112,10 @@ class Boxes(HypothesisClass):
     def _cells(self, name: str, mass: float) -> float:
         # 1 / w for the largest w with 1 - (1 - w)^d <= mass.
         mass = check_mass(name, mass)
-        return 1.0 if mass == 1.0 else -1.0 / math.expm1(math.log1p(-mass) / self.dimension)
+        if mass == 1.0:
+            return 1.0
+        width = -math.expm1(math.log1p(-mass) / self.dimension)
+        return 1.0 / width if width > sys.float_info.min else math.inf
 
     def cover(self, gamma: float) -> NDArray[Any]:
         """Return the empty box and those between the middles of cells; see :meth:`HypothesisClass.cover`."""

@@ -60,8 +60,14 @@ class Brackets:
         Args:
             points: as in :meth:`HypothesisClass.predict`.
             which: numbers of the brackets asked for, ``None`` for all.
+
+        Raises:
+            ArgumentError: if an argument is out of range.
         """
-        return self._predict(points, np.arange(len(self)) if which is None else np.asarray(which))
+        numbers = np.arange(len(self)) if which is None else as_array("which", which)
+        if not numbers.size:
+            numbers = np.zeros(0, dtype=np.int64)
+        return self._predict(points, _check_indices("which", numbers, len(self)))
 
     def locate(self, parameters: Any) -> IntArray:
         """Return for each hypothesis the number of a bracket that holds it, shape ``(H,)``."""
@@ -192,7 +198,7 @@ class HypothesisClass(Parameters, ABC):
     def check_sample(self, points: Any, labels: Any) -> tuple[Any, NDArray[np.bool_]]:
         """Return a sample's points and its labels as bool, or raise :class:`ArgumentError`."""
         array = self.check_points(points)
-        given = np.asarray(labels)
+        given = as_array("labels", labels)
         if given.shape != (len(array),) or not len(array) or given.dtype.kind not in "biuf":
             raise ArgumentError(f"labels: expected shape ({max(1, len(array))},) but found {given.shape} {given.dtype}")
         wrong = ~((given == 0) | (given == 1))
@@ -204,13 +210,18 @@ class HypothesisClass(Parameters, ABC):
 
 def as_floats(name: str, values: Any) -> FloatArray:
     """Return an array of real numbers as float64, or raise :class:`ArgumentError` that names it."""
-    try:
-        array = np.asarray(values)
-    except ValueError as error:
-        raise ArgumentError(f"{name}: expected a rectangular array of numbers but found {values!r}") from error
+    array = as_array(name, values)
     if array.dtype.kind not in "biuf":
         raise ArgumentError(f"{name}: expected numbers but found dtype {array.dtype}")
     return array.astype(np.float64, copy=False)
+
+
+def as_array(name: str, values: Any) -> NDArray[Any]:
+    """Return an array, or raise :class:`ArgumentError` that names it where the values are ragged."""
+    try:
+        return np.asarray(values)
+    except ValueError as error:
+        raise ArgumentError(f"{name}: expected a rectangular array of numbers but found {values!r}") from error
 
 
 def check_mass(name: str, value: Any) -> float:
@@ -235,6 +246,22 @@ def power(base: float, exponent: int) -> float:
         return math.inf
 
 
+MOST_WEIGHT = 1e100
+"""Largest size of a weight of a linear hypothesis, so that no sum over a point overflows."""
+
+
+def check_weights(parameters: FloatArray) -> FloatArray:
+    """Return parameters of linear hypotheses, or raise :class:`ArgumentError` for one that is infinite or huge."""
+    bad = (np.abs(parameters) > MOST_WEIGHT).any(axis=1)
+    if bad.any():
+        row = int(bad.argmax())
+        raise ArgumentError(
+            f"parameters: expected weights in [{-MOST_WEIGHT:g}, {MOST_WEIGHT:g}] but found {parameters[row]} for "
+            f"hypothesis {row}; a hypothesis stays the same when it is scaled"
+        )
+    return parameters
+
+
 def least_cells(count: float) -> int:
     """Return the least integer >= max(1, count), where count may be rounded up in its last digits."""
     if not count < 2.0**53:
@@ -257,7 +284,7 @@ class FiniteClass(HypothesisClass):
     num_parameters = 1
 
     def __init__(self, matrix: Any) -> None:
-        given = np.asarray(matrix)
+        given = as_array("matrix", matrix)
         if given.ndim != 2 or not given.size or given.dtype.kind not in "biuf":
             raise ArgumentError(f"matrix: expected shape (H, X), H, X >= 1, but found {given.shape} {given.dtype}")
         if not ((given == 0) | (given == 1)).all():
@@ -302,13 +329,13 @@ class FiniteClass(HypothesisClass):
 
     def check_parameters(self, parameters: Any) -> Any:
         """Return row numbers as int64 of shape ``(H,)``, or raise :class:`ArgumentError`."""
-        array = np.asarray(parameters)
+        array = as_array("parameters", parameters)
         array = array[:, 0] if array.ndim == 2 and array.shape[1] == 1 else array
         return _check_indices("parameters", array, len(self.matrix))
 
     def check_points(self, points: Any) -> Any:
         """Return column numbers as int64 of shape ``(n,)``, or raise :class:`ArgumentError`."""
-        return _check_indices("points", np.asarray(points), self.matrix.shape[1])
+        return _check_indices("points", as_array("points", points), self.matrix.shape[1])
 
     def _predict(self, parameters: Any, points: Any) -> NDArray[Any]:
         return self.matrix[np.ix_(parameters, points)]

@@ -23,6 +23,7 @@ from dp_experts_env.hypotheses.classes import (
     Labels,
     check_mass,
     check_size,
+    check_weights,
     distinct_rows,
     least_cells,
     power,
@@ -63,6 +64,10 @@ class Halfspaces(HypothesisClass):
     def vc_dimension(self) -> int:
         """One more than the dimension, exactly."""
         return self.dimension + 1
+
+    def check_parameters(self, parameters: Any) -> Any:
+        """Return parameters as float64 of shape ``(H, P)``, or raise :class:`ArgumentError`."""
+        return check_weights(super().check_parameters(parameters))
 
     def _predict(self, parameters: Any, points: Any) -> NDArray[Any]:
         return np.asarray(parameters[:, :-1] @ points.T >= parameters[:, -1:])
@@ -159,7 +164,9 @@ class _Grid:
         weights = np.where(flat[:, None], 0.0, weights) / np.where(flat, 1.0, scale)[:, None]
         weights[flat, 0] = 1.0
         constant = np.where(bias > 0.0, np.inf, -np.inf)
-        centred = np.where(flat, constant, 2.0 * bias / np.where(flat, 1.0, scale) - weights.sum(axis=1))
+        with np.errstate(over="ignore"):
+            # An infinite bias is a constant's.
+            centred = np.where(flat, constant, 2.0 * bias / np.where(flat, 1.0, scale) - weights.sum(axis=1))
         negative = weights[rows, axis] < 0.0
         keep = np.arange(self.dimension) != axis[:, None]
         others = weights[keep].reshape(len(weights), self.dimension - 1)
@@ -222,6 +229,10 @@ class PolynomialThresholds(HypothesisClass):
         for axis, powers in enumerate((self.exponents if exponents is None else exponents).T):
             values *= centred[:, axis, None] ** np.maximum(powers, 0)
         return values
+
+    def check_parameters(self, parameters: Any) -> Any:
+        """Return parameters as float64 of shape ``(H, P)``, or raise :class:`ArgumentError`."""
+        return check_weights(super().check_parameters(parameters))
 
     def _predict(self, parameters: Any, points: Any) -> NDArray[Any]:
         return np.asarray(parameters @ self._monomials(2.0 * points - 1.0).T >= 0.0)

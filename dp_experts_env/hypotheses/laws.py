@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_experts_env.hypotheses.classes import as_floats
+from dp_experts_env.hypotheses.classes import as_array, as_floats
 from dp_experts_env.hypotheses.projection import MASS_TOLERANCE, check_base, check_sigma
 from dp_experts_env.spec import ArgumentError, FloatArray, Parameters, check_count, check_number
 
@@ -133,7 +133,7 @@ class SmoothBase(Parameters, ABC):
             ArgumentError: a density above 1/sigma (the message names the point), or one that never keeps a candidate
                 and so cannot integrate to 1.
         """
-        return self._reject(rng, _as_shape(shape))
+        return self._reject(_check_rng(rng), _as_shape(shape))
 
     def couple(self, rng: np.random.Generator, candidates: int, shape: int | tuple[int, ...] = ()) -> Coupling:
         """Draw samples coupled with k candidates each: a uniform one of those kept, or where none is, a fresh one.
@@ -151,7 +151,7 @@ class SmoothBase(Parameters, ABC):
             ArgumentError: see :meth:`sample`.
         """
         shape, count = _as_shape(shape), check_count("candidates", candidates)
-        drawn = self.candidates(rng, (*shape, count))
+        drawn = self.candidates(_check_rng(rng), (*shape, count))
         kept = rng.random((*shape, count)) < self.ratio(drawn)
         # The largest of independent uniform keys is a uniform choice among the kept.
         choice = np.where(kept, rng.random((*shape, count)), -1.0).argmax(axis=-1)
@@ -214,6 +214,11 @@ class SmoothLaw(SmoothBase):
     def ratio(self, points: Any) -> FloatArray:
         """Return ``sigma p/u``; see :class:`SmoothBase`."""
         games = self._ratios.shape[:-1]
+        points = as_array("points", points)
+        if points.ndim < 1 or points.dtype.kind not in "iu":
+            raise ArgumentError(f"points: expected integers (..., k) but found {points.dtype} of shape {points.shape}")
+        if points.size and (points.min() < 0 or points.max() >= len(self.base)):
+            raise ArgumentError(f"points: expected 0..{len(self.base) - 1} but found {points.min()}..{points.max()}")
         if points.shape[points.ndim - 1 - len(games) : -1] != games:
             raise ArgumentError(f"shape: expected samples (..., {', '.join(map(str, games))}) as there are laws")
         return np.take_along_axis(np.broadcast_to(self._ratios, (*points.shape[:-1], len(self.base))), points, axis=-1)
@@ -272,6 +277,12 @@ class SmoothDensity(SmoothBase):
                 f"density: expected one that integrates to 1 but found about {self.mass:.4g} "
                 f"over {self._seen} uniform points"
             )
+
+
+def _check_rng(rng: np.random.Generator) -> np.random.Generator:
+    if not callable(getattr(rng, "random", None)):
+        raise ArgumentError(f"rng: expected a numpy.random.Generator but found {rng!r}")
+    return rng
 
 
 def _as_shape(shape: int | tuple[int, ...]) -> tuple[int, ...]:

@@ -17,6 +17,10 @@ from dp_experts_env.spec import ArgumentError, FloatArray, check_flag, check_num
 
 # How far given probabilities may be from a sum of 1, and how far rounding may bring a sum of ours.
 MASS_TOLERANCE = 1e-9
+# How far apart logarithms of weights may be: their rounding is a relative error of the weights.
+MOST_LOG = 1e6
+# Largest value of a query that the solver of linear programmes is trusted with.
+MOST_VALUE = 1e12
 _ROUNDING = 1e-12
 
 
@@ -51,7 +55,7 @@ def project(law: Any, sigma: float, base: Any = None, *, log: bool = False) -> F
         law: shape ``(..., X)``: weights >= 0, with a positive finite sum; they need not sum to 1.
         sigma: smoothness in [1e-12, 1].
         base: the base distribution u, shape ``(X,)``; ``None`` for the uniform one.
-        log: whether ``law`` holds logarithms of weights (no underflow, -inf for 0).
+        log: whether ``law`` holds logarithms of weights (no underflow, -inf for 0), at most 1e6 apart.
 
     Returns:
         p, shape ``(..., X)``; no entry exceeds u/sigma. It sums to 1 up to rounding.
@@ -71,6 +75,14 @@ def project(law: Any, sigma: float, base: Any = None, *, log: bool = False) -> F
             f"law: expected {'logarithms' if log else 'weights'} but found {float(array[place])!r} at {place}"
         )
     caps = check_base(base, array.shape[-1]) / sigma
+    if log:
+        # Of sums of the largest numbers nothing would be left but their size: what counts is the distance from the top.
+        top = array.max(axis=-1, keepdims=True)
+        with np.errstate(over="ignore"):
+            shifted = array - np.where(top > -np.inf, top, 0.0)
+        if ((array > -np.inf) & (shifted < -MOST_LOG)).any():
+            raise ArgumentError(f"law: expected logarithms at most {MOST_LOG:g} apart, or -inf, but found {law!r}")
+        array = shifted
     with np.errstate(divide="ignore"):
         logs = array if log else np.log(array)
         log_caps = np.log(caps)
@@ -201,11 +213,15 @@ def largest_sigma(data: Any, queries: Any, chi: float, base: Any = None) -> Smoo
 
 def _check_data(data: Any, queries: Any) -> tuple[FloatArray, FloatArray]:
     counts, matrix = as_floats("data", data), as_floats("queries", queries)
-    if counts.ndim != 1 or not len(counts) or not counts.min() >= 0.0 or not 0.0 < counts.sum() < np.inf:
+    with np.errstate(over="ignore", invalid="ignore"):
+        total = counts.sum()
+    if counts.ndim != 1 or not len(counts) or not counts.min() >= 0.0 or not 0.0 < total < np.inf:
         raise ArgumentError(f"data: expected counts >= 0 of shape (X,), not all 0, but found {data!r}")
     if matrix.ndim != 2 or matrix.shape[1] != len(counts) or not len(matrix) or not np.isfinite(matrix).all():
         raise ArgumentError(f"queries: expected finite numbers of shape (Q, {len(counts)}) but found {matrix.shape}")
-    return counts / counts.sum(), matrix
+    if np.abs(matrix).max() > MOST_VALUE:
+        raise ArgumentError(f"queries: expected numbers in [{-MOST_VALUE:g}, {MOST_VALUE:g}] but found larger ones")
+    return counts / total, matrix
 
 
 def _clean(solved: Any, sigma: float, base: Any, size: int) -> FloatArray:

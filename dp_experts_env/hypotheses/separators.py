@@ -176,6 +176,8 @@ def _least_violation(vectors: FloatArray, weights: IntArray) -> Separator | None
 
 def _span_coordinates(vectors: FloatArray) -> FloatArray:
     """Orthonormal coordinates ``(n, r)`` in the affine span, displaced into general position for r >= 3."""
+    if not len(vectors):
+        raise ArgumentError("points: expected at least one point but found none")
     centred = vectors - vectors.mean(axis=0)
     _, scales, directions = np.linalg.svd(centred, full_matrices=False)
     rank = int((scales > 1e-9 * max(1.0, len(vectors) ** 0.5)).sum())

@@ -26,6 +26,7 @@ from dp_experts_env.privacy.game import Pair, _pairs, covered, run_privacy_game
 from dp_experts_env.privacy.likelihood import LikelihoodRatio, has_law
 from dp_experts_env.registry import Registry, _adversaries, _learners
 from dp_experts_env.spec import (
+    ADVERSARY_MODELS,
     Adjacency,
     ArgumentError,
     DataError,
@@ -145,12 +146,12 @@ class Audit:
             path: the file; one that is no audit is not replaced.
 
         Raises:
-            ArgumentError: if a parameter of the learner or the pair cannot be written: it must be a number, text, an
-                array, a learner, an adversary, or a sequence or dictionary of such.
+            ArgumentError: if ``path`` is none, or a parameter of the learner or the pair cannot be written: it must
+                be a number, text, an array, a learner, an adversary, or a sequence or dictionary of such.
             DataError: if there is such a file and it is no audit.
             OSError: if the file cannot be written.
         """
-        file = Path(path)
+        file = _path(path)
         if file.exists():
             _read(file)
         found: dict[str, Any] = {"format": FORMAT, "version": 1, "violated": self.violated}
@@ -177,7 +178,7 @@ class Audit:
         """
         player, *pairs = self.sides
         player = player if learner is None else learner
-        pairs = pairs if pair is None else [pair] if isinstance(pair, Pair) else list(pair)
+        pairs = pairs if pair is None else _as_pairs(pair)
         for name, side in (("learner", player), *(("pair", item) for item in pairs)):
             if side is None:
                 raise ArgumentError(f"{name}: the class of {getattr(self, name)} is not registered; hand in the {name}")
@@ -193,9 +194,10 @@ def load_audit(path: Any) -> Audit:
     Only registered classes are built from it; others are left out, and handed to :meth:`Audit.replay`.
 
     Raises:
+        ArgumentError: if ``path`` is none.
         DataError: if the file cannot be read as an audit.
     """
-    found = _read(Path(path))
+    found = _read(_path(path))
     try:
         values = {item.name: _decode(found[item.name]) for item in fields(Audit)}
         claim, size = values["claimed"], values["spec"]
@@ -205,19 +207,59 @@ def load_audit(path: Any) -> Audit:
             values[name] = tuple(values[name])
         for name in ("false_alarm", "detection"):
             values[name] = np.asarray(values[name], dtype=np.float64)
-        return Audit(**values)
-    except (GameError, KeyError, TypeError, ValueError) as error:
+        found_audit = Audit(**values)
+        _check_record(found_audit)
+        return found_audit
+    except (GameError, KeyError, TypeError, ValueError, OverflowError) as error:
         raise DataError(f"{path}: not an audit that this version can read: {error!r}") from error
 
 
 def _read(file: Path) -> dict[str, Any]:
     try:
         found = json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise DataError(f"{file}: cannot be read as an audit: {error}") from error
     if not isinstance(found, dict) or found.get("format") != FORMAT or found.get("version") != 1:
         raise DataError(f'{file}: expected JSON with "format": "{FORMAT}", "version": 1')
     return found
+
+
+def _path(path: Any) -> Path:
+    try:
+        return Path(path)
+    except TypeError as error:
+        raise ArgumentError(f"path: expected the path of a file but found {path!r}") from error
+
+
+def _check_record(found: Audit) -> None:
+    """Refuse what no audit can have, so that a damaged record fails here and not where it is used."""
+    for name in ("learner", "pair", "event"):
+        if not isinstance(getattr(found, name), str):
+            raise ArgumentError(f"{name}: expected text but found {getattr(found, name)!r}")
+    check_name("kind", found.kind, ADVERSARY_MODELS[1:])
+    check_name("view", found.view, VIEWS)
+    check_flag("leaky", found.leaky)
+    for name in ("epsilon_lower", "epsilon_limit", "seconds"):
+        check_number(name, getattr(found, name), 0.0)
+    check_delta(found.delta)
+    check_number("confidence", found.confidence, 0.0, 1.0, low_open=True, high_open=True)
+    check_count("num_games", found.num_games, 8)
+    check_count("favoured", found.favoured, 0, 1)
+    for name in ("hits", "trials", "false_alarm", "detection"):
+        values = getattr(found, name)
+        if name in ("hits", "trials"):
+            worlds = [check_count(name, value, 0, found.num_games) for value in values]
+            if len(worlds) != 2:
+                raise ArgumentError(f"{name}: expected one of each world but found {values!r}")
+        elif values.ndim != 1 or not ((values >= 0.0) & (values <= 1.0)).all():
+            raise ArgumentError(f"{name}: expected probabilities but found {values!r}")
+    wanted = {"num_games", "confidence", "delta", "view", "statistic", "override"}
+    if not isinstance(found.settings, dict) or set(found.settings) != wanted:
+        raise ArgumentError(f"settings: expected {', '.join(sorted(wanted))} but found {found.settings!r}")
+    kinds = (Learner, *(Pair for _ in found.sides[1:]))
+    fits = [side is None or isinstance(side, kind) for side, kind in zip(found.sides, kinds, strict=False)]
+    if len(fits) < 2 or not all(fits):
+        raise ArgumentError(f"sides: expected a learner and pairs but found {found.sides!r}")
 
 
 def _encode(name: str, value: Any) -> Any:
@@ -311,12 +353,9 @@ def audit(
         ArgumentError: if an argument lies outside its range.
         MissingExtraError: "classifier" without scikit-learn.
     """
-    pairs = [pair] if isinstance(pair, Pair) else pair
-    if not isinstance(pairs, Sequence) or not pairs or not all(isinstance(item, Pair) for item in pairs):
-        raise ArgumentError(f"pair: expected a Pair or a sequence of them but found {pair!r}; make_pair builds one")
     return _audit(
         learner,
-        list(pairs),
+        _as_pairs(pair),
         seed,
         num_games=num_games,
         confidence=confidence,
@@ -327,6 +366,32 @@ def audit(
         workers=workers,
         progress=progress,
     )
+
+
+def _as_pairs(pair: Any) -> list[Pair]:
+    pairs = [pair] if isinstance(pair, Pair) else pair
+    if not isinstance(pairs, Sequence) or not pairs or not all(isinstance(item, Pair) for item in pairs):
+        raise ArgumentError(f"pair: expected a Pair or a sequence of them but found {pair!r}; make_pair builds one")
+    return list(pairs)
+
+
+def check_look(pair: Any, num_games: int) -> list[Pair]:
+    """Return the pairs that an audit of so many games would play, or refuse what it would refuse.
+
+    Raises:
+        ArgumentError: if they are no pairs, not of one size, or too many for a pilot of so many games.
+    """
+    check_count("num_games", num_games, 8)
+    pairs = _as_pairs(pair)
+    for item in pairs:
+        if (item.num_experts, item.horizon) != (pairs[0].num_experts, pairs[0].horizon):
+            raise ArgumentError(f"pair: expected pairs of one size but found {pairs[0]!r} and {item!r}")
+    if len(pairs) > 1 and int(PILOT * num_games) // len(pairs) < 8:
+        raise ArgumentError(
+            f"num_games: expected at least {math.ceil(8 * len(pairs) / PILOT)} games a world to choose among "
+            f"{len(pairs)} pairs but found {num_games}"
+        )
+    return pairs
 
 
 def _audit(
@@ -345,7 +410,7 @@ def _audit(
     fresh: Any = None,
 ) -> Audit:
     began = time.perf_counter()
-    check_count("num_games", num_games, 8)
+    check_look(pairs, num_games)
     check_number("confidence", confidence, 0.0, 1.0, low_open=True, high_open=True)
     check_name("view", view, VIEWS)
     check_name("statistic", statistic, STATISTICS)
@@ -359,9 +424,6 @@ def _audit(
         "override": override,
     }
     spec = GameSpec(pairs[0].num_experts, pairs[0].horizon)
-    for item in pairs:
-        if (item.num_experts, item.horizon) != (spec.num_experts, spec.horizon):
-            raise ArgumentError(f"pair: expected pairs of one size but found {pairs[0]!r} and {item!r}")
     claims = [covered(learner, item, override) for item in pairs]
     root = _seed_sequence(seed)
     pilot_seed, game_seed, event_seed = root.spawn(3)
@@ -382,11 +444,6 @@ def _audit(
     chosen, left = 0, num_games
     if len(pairs) > 1:
         each = int(PILOT * num_games) // len(pairs)
-        if each < 8:
-            raise ArgumentError(
-                f"num_games: expected at least {math.ceil(8 * len(pairs) / PILOT)} games a world to choose among "
-                f"{len(pairs)} pairs but found {num_games}"
-            )
         shown = []
         for item, own in zip(pairs, pilot_seed.spawn(len(pairs)), strict=True):
             games, event = own.spawn(2)

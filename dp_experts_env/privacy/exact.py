@@ -55,6 +55,7 @@ from dp_experts_env.spec import (
     IntArray,
     check_adjacency,
     check_delta,
+    check_flag,
     check_name,
     check_number,
 )
@@ -107,16 +108,22 @@ class ExactGame:
         self.spec = GameSpec(num_experts, horizon)
         self.adjacency = check_adjacency(adjacency)
         self.view = check_name("view", view, ("choices", "transcript"))
+        num_experts, horizon = self.spec.num_experts, self.spec.horizon
         self.losses = _loss_set(losses, num_experts)
         zero = self.losses.max(-1) == 0.0
         if self.adjacency is Adjacency.ZERO_OUT and not zero.any():
             raise ArgumentError("losses: expected the vector of zeros among them with adjacency='zero_out'")
+        if len(self.losses) ** 2 > MOST_PATHS:
+            raise ArgumentError(
+                f"losses: expected at most {math.isqrt(MOST_PATHS)} vectors, as every two are compared, but found "
+                f"{len(self.losses)} with num_experts={num_experts}; state fewer"
+            )
+        paths = _Paths(learner, self.spec, self.losses, self.view == "transcript")
         self._pairs = [
             (one, other)
             for one, other in itertools.permutations(range(len(self.losses)), 2)
             if self.adjacency is Adjacency.REPLACE or zero[one] or zero[other]
         ]
-        paths = _Paths(learner, self.spec, self.losses, self.view == "transcript")
         self.num_paths = len(paths.logs)
         order = np.argsort(paths.keys, kind="stable")
         keys, starts = _grouped(paths.keys[order], 1)
@@ -134,7 +141,11 @@ class ExactGame:
         Args:
             delta: in [0, 1).
             adaptive: whether the adversary chooses losses and the challenge by what it has seen, or beforehand.
+
+        Raises:
+            ArgumentError: if an argument lies outside its range.
         """
+        check_flag("adaptive", adaptive)
         if check_delta(delta) == 0.0:
             return max((_ratio(*sides) for now in self._challenges for sides in self._sides(now)), default=0.0)
         return _smallest_epsilon(lambda epsilon: self.delta(epsilon, adaptive=adaptive), delta)
@@ -145,7 +156,11 @@ class ExactGame:
         Args:
             epsilon: a number >= 0.
             adaptive: see :meth:`epsilon`.
+
+        Raises:
+            ArgumentError: if an argument lies outside its range.
         """
+        check_flag("adaptive", adaptive)
         epsilon = check_number("epsilon", epsilon, 0.0)
         best = np.zeros(1)
         for now in reversed(self._challenges):
@@ -315,7 +330,10 @@ class _Paths:
 
     def _step(self, games: IntArray, number: int) -> IntArray:
         self._player._notes = {} if self._noted else None
-        columns = [np.asarray(self._player.take(self._taken[games, number]))]
+        try:
+            columns = [np.asarray(self._player.take(self._taken[games, number]))]
+        except NotImplementedError as error:
+            raise ArgumentError(f"learner: expected one with outcomes and take but {error}") from error
         for name, values in (self._player._notes or {}).items():
             columns += values
             if any(column.dtype.kind not in "biu" for column in values):
@@ -349,12 +367,12 @@ class _Paths:
 
 
 def _loss_set(losses: Any, num_experts: int) -> FloatArray:
-    if losses is None and 2**num_experts > MOST_PATHS:
+    if losses is None and num_experts > math.log2(MOST_PATHS):
         raise ArgumentError(f"losses: expected a set of vectors, since {{0, 1}}^{num_experts} has too many")
     try:
         corners = itertools.product((0.0, 1.0), repeat=num_experts)
         vectors = np.array(list(corners) if losses is None else losses, dtype=np.float64)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         vectors = np.zeros(0)
     fits = vectors.ndim == 2 and vectors.shape[1] == num_experts and ((vectors >= 0.0) & (vectors <= 1.0)).all()
     if not fits or len(different := np.unique(vectors, axis=0)) < 2:
@@ -461,10 +479,16 @@ def _smallest_epsilon(delta_at: Callable[[float], float], delta: float) -> float
 
 
 def _laws(log_laws: Any, neighbours: Any) -> tuple[FloatArray, IntArray]:
-    laws = np.asarray(log_laws, dtype=np.float64)
-    if laws.ndim != 2 or not laws.size or not (np.abs(np.exp(laws).sum(-1) - 1.0) <= 1e-9).all():
+    try:
+        laws = np.asarray(log_laws, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError):
+        laws = np.zeros(0)
+    if laws.ndim != 2 or (laws > 1.0).any() or not laws.size or not (np.abs(np.exp(laws).sum(-1) - 1.0) <= 1e-9).all():
         raise ArgumentError(f"log_laws: expected (M, K) log-probabilities, each row's adding up to 1, not {log_laws!r}")
-    pairs = np.array(list(itertools.combinations(range(len(laws)), 2)) if neighbours is None else neighbours)
+    try:
+        pairs = np.array(list(itertools.combinations(range(len(laws)), 2)) if neighbours is None else neighbours)
+    except ValueError:
+        pairs = np.zeros(0)
     fits = pairs.ndim == 2 and pairs.shape[1] == 2 and pairs.size and pairs.dtype.kind in "iu"
     if not fits or pairs.min() < 0 or pairs.max() >= len(laws):
         raise ArgumentError(f"neighbours: expected pairs of numbers in 0..{len(laws) - 1} but found {neighbours!r}")

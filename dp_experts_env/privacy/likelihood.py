@@ -22,20 +22,20 @@ from typing import Any
 import numpy as np
 
 from dp_experts_env.learner import Learner, looped
-from dp_experts_env.spec import FloatArray, GameSpec, IntArray
+from dp_experts_env.spec import ArgumentError, FloatArray, GameSpec, IntArray, check_name
 
 
 def has_law(learner: Learner, spec: GameSpec) -> bool:
-    """Whether the learner has ``outcomes`` in a game of this size.
+    """Whether the learner has ``outcomes`` and ``take`` in a game of this size.
 
     Args:
         learner: the learner; a copy is asked.
         spec: the game.
     """
-    twin = copy.deepcopy(learner)
-    twin.reset(GameSpec(spec.num_experts, spec.horizon), np.random.default_rng(0))
+    twin = _twin(learner, spec)
     try:
-        twin.outcomes()
+        # An outcome that is possible, if the law is one.
+        twin.take(int(np.argmax(twin.outcomes())))
     except NotImplementedError:
         return False
     return True
@@ -48,11 +48,20 @@ def has_transcript(learner: Learner, spec: GameSpec) -> bool:
         learner: the learner; a copy plays one round.
         spec: the game.
     """
-    twin = copy.deepcopy(learner)
-    twin.reset(GameSpec(spec.num_experts, spec.horizon), np.random.default_rng(0))
+    twin = _twin(learner, spec)
     twin._notes = {}
     twin.act()
     return bool(twin._notes)
+
+
+def _twin(learner: Learner, spec: GameSpec) -> Learner:
+    if not isinstance(learner, Learner):
+        raise ArgumentError(f"learner: expected a Learner but found {learner!r}")
+    if not isinstance(spec, GameSpec):
+        raise ArgumentError(f"spec: expected a GameSpec but found {spec!r}")
+    twin = copy.deepcopy(learner)
+    twin.reset(GameSpec(spec.num_experts, spec.horizon), np.random.default_rng(0))
+    return twin
 
 
 class LikelihoodRatio:
@@ -63,9 +72,17 @@ class LikelihoodRatio:
         view: "choices", or "transcript" to tell outcomes apart by what the learner notes as well.
         spec: the games, ``num_games`` included.
         rng: source of the twins' own randomness.
+
+    Raises:
+        ArgumentError: if an argument is of the wrong type.
     """
 
     def __init__(self, learner: Learner, view: str, spec: GameSpec, rng: np.random.Generator) -> None:
+        if not isinstance(learner, Learner):
+            raise ArgumentError(f"learner: expected a Learner but found {learner!r}")
+        if not isinstance(rng, np.random.Generator):
+            raise ArgumentError(f"rng: expected a numpy.random.Generator but found {rng!r}")
+        check_name("view", view, ("choices", "transcript"))
         self._twins = [copy.deepcopy(looped(learner)) for _ in range(2)]
         *streams, self._rng = rng.spawn(3)
         for twin, stream in zip(self._twins, streams, strict=True):

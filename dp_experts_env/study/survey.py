@@ -15,11 +15,20 @@ import numpy as np
 
 from dp_experts_env.learner import Learner
 from dp_experts_env.play import _seed_sequence
-from dp_experts_env.privacy.audit import VIEWS, Audit, audit
+from dp_experts_env.privacy.audit import STATISTICS, VIEWS, Audit, audit, check_look
 from dp_experts_env.privacy.exact import exact_privacy
 from dp_experts_env.privacy.game import Pair, covered
 from dp_experts_env.privacy.likelihood import has_transcript
-from dp_experts_env.spec import AdversaryModelError, ArgumentError, GameSpec, check_count, check_name, check_number
+from dp_experts_env.spec import (
+    AdversaryModelError,
+    ArgumentError,
+    GameSpec,
+    check_count,
+    check_delta,
+    check_flag,
+    check_name,
+    check_number,
+)
 
 SMALL = (2, 4)
 """Experts and rounds of the game in which exact privacy is computed."""
@@ -78,13 +87,12 @@ def survey(
         ArgumentError: if an argument lies outside its range; before anything is played.
     """
     check_number("confidence", confidence, 0.0, 1.0, low_open=True, high_open=True)
-    wanted = [check_name("views", view, VIEWS) for view in views]
-    if not (learners and pairs and wanted):
-        raise ArgumentError("survey: expected at least one learner, one pair and one view")
+    check_flag("exact", exact)
+    wanted = _checked(learners, pairs, views, [num_games], options)
     jobs = []
     for name, learner in learners.items():
         for title, variants in pairs.items():
-            why = _refusal(learner, variants, bool(options.get("override")))
+            why = _refusal(learner, variants, options.get("override", False))
             spec = GameSpec(variants[0].num_experts, variants[0].horizon)
             shown = [view for view in wanted if view != "transcript" or has_transcript(learner, spec)] or ["choices"]
             jobs += [(name, learner, title, variants, view, why) for view in (shown if not why else shown[:1])]
@@ -130,11 +138,16 @@ def hunt(
         ArgumentError: if an argument lies outside its range.
     """
     check_number("confidence", confidence, 0.0, 1.0, low_open=True, high_open=True)
+    if not isinstance(stages, Iterable) or getattr(stages, "ndim", 1) == 0:
+        raise ArgumentError(f"stages: expected numbers of games but found {stages!r}")
     sizes = sorted(check_count("stages", size, 8) for size in stages)
+    if not sizes:
+        raise ArgumentError("stages: expected at least one number of games")
+    views = _checked(learners, pairs, views, sizes, options)
     for (name, learner), seeds in zip(learners.items(), _seed_sequence(seed).spawn(len(learners)), strict=True):
         looks = []
         for title, variants in pairs.items():
-            if _refusal(learner, variants, bool(options.get("override"))):
+            if _refusal(learner, variants, options.get("override", False)):
                 continue
             spec = GameSpec(variants[0].num_experts, variants[0].horizon)
             looks += [(view, title, variants) for view in views if view == "choices" or has_transcript(learner, spec)]
@@ -153,6 +166,33 @@ def hunt(
             why = _refusal(learner, next(iter(pairs.values())), False)
             best = Row(name, learner, "", views[0], None, why or "no pair has a view of it")
         yield best
+
+
+def _checked(learners: Any, pairs: Any, views: Any, sizes: Sequence[int], options: dict[str, Any]) -> list[str]:
+    """Return the views, or refuse before anything is played what would end the survey midway."""
+    for argument, value in (("learners", learners), ("pairs", pairs)):
+        if not isinstance(value, Mapping) or not all(isinstance(name, str) for name in value):
+            raise ArgumentError(f"{argument}: expected a mapping by name but found {value!r}")
+    if isinstance(views, str) or not isinstance(views, Iterable) or getattr(views, "ndim", 1) == 0:
+        raise ArgumentError(f"views: expected a sequence of {', '.join(VIEWS)} but found {views!r}")
+    wanted = [check_name("views", view, VIEWS) for view in views]
+    if not (learners and pairs and wanted):
+        raise ArgumentError("survey: expected at least one learner, one pair and one view")
+    for keyword in options:
+        check_name("option", keyword, ("delta", "statistic", "override", "workers", "progress"))
+    check_name("statistic", options.get("statistic", "auto"), STATISTICS)
+    check_count("workers", options.get("workers", 1))
+    if options.get("delta") is not None:
+        check_delta(options["delta"])
+    for name, variants in pairs.items():
+        if isinstance(variants, Pair):
+            raise ArgumentError(f"pairs: expected a sequence of variants of {name!r} but found {variants!r}")
+        for size in sizes:
+            check_look(variants, size)
+    for learner in learners.values():
+        for variants in pairs.values():
+            _refusal(learner, variants, options.get("override", False))
+    return wanted
 
 
 def _looks(
@@ -185,7 +225,13 @@ def small_exact(learner: Learner, view: str) -> float:
     Args:
         learner: the learner.
         view: "choices" or "transcript".
+
+    Raises:
+        ArgumentError: if an argument is of the wrong type.
     """
+    if not isinstance(learner, Learner):
+        raise ArgumentError(f"learner: expected a Learner but found {learner!r}")
+    check_name("view", view, VIEWS)
     experts, horizon = SMALL
     claim = learner.guarantee(GameSpec(experts, horizon))
     if claim is None:

@@ -190,10 +190,11 @@ class HiddenSign(_Columns):
 
     L* = 0. Every learner that is epsilon-DP against adaptive adversaries has expected regret of at least
     ``sum_(k < T) max(0, 1 - e^((T - 1) epsilon) Pr[Bin(T, 1/2) <= k])`` for N >= 2T, which is linear in T for
-    epsilon < ln 2: 29.7 at T = 100 and epsilon = 0.1, and there 0.280 T for large T. With delta > 0 the floor is that
-    of as many rounds as keep delta e^(epsilon T)/epsilon below 1. From ln 2 on it is the first round's 1/2. [DERIVED],
-    Theorem 2 of the module ``floors``; linear regret for epsilon <= 1/10 is Theorem 10 of Asi, Feldman, Koren and
-    Talwar (COLT 2023), whose proof by groups of about 1800 rounds does not reach so large an epsilon.
+    epsilon < ln 2: 29.7 at T = 100 and epsilon = 0.1, and there 0.280 T for large T. With delta > 0 only as many rounds
+    count as keep delta e^(epsilon T)/epsilon well below 1: at epsilon = 0.1 and delta = 1e-6 it is 25 however large T
+    is. From ln 2 on it is the first round's 1/2. [DERIVED], Theorem 2 of the module ``floors``; linear regret for
+    epsilon <= 1/10 is Theorem 10 of Asi, Feldman, Koren and Talwar (COLT 2023), whose proof by groups of about 1800
+    rounds does not reach so large an epsilon.
 
     ## Action Space, Observation Space, Rewards, Starting State, Episode End, Information
     Those of :class:`~dp_experts_env.Adversary`.

@@ -70,8 +70,8 @@ function of Bin(n, 1/2), Pr[loss <= k] <= e^((n - 1) e) F(k) + d_(n - 1), hence
 
     E[loss] >= sum_(k < n) max(0, 1 - e^((n - 1) e) F(k) - d_(n - 1)).
 
-For d = 0 this is at least b n (1 - e^(-n (kl(b) - e))) for b < 1/2, kl(b) = ln 2 + b ln b + (1 - b) ln(1 - b), up to
-the rounding of b n, since F(b n) <= e^(-n kl(b)): linear in n for e < ln 2. L* = 0, since m >= n. QED
+For d = 0 this is at least b n (1 - e^(-n (kl(b) - e))) for b < 1/2, kl(b) = ln 2 + b ln b + (1 - b) ln(1 - b), since
+more than b n terms have k <= b n, where F(k) <= e^(-n kl(b)): linear in n for e < ln 2. L* = 0, since m >= n. QED
 
 What is lost in the first rounds is lost, so each floor is the largest over the prefixes of the active rounds, of which
 some are tried.

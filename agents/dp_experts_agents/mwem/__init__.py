@@ -10,12 +10,12 @@ Ligett and Roth 2008; the smooth versions are those of "Smoothed Analysis of Onl
 
 - ``replace``, one record moves to another cell and n is public: Delta = w, so 1 for (0, 1) and **2 for (-1, 1)**;
 - ``zero_out``, one record is added or removed, that is, counts or does not count as zero in every query:
-  Delta = max |q| = 1 for either range. Here the number of records is private, so n is a *declared* public ``size``;
+  Delta = max abs(q) = 1 for either range. Here the number of records is private, so n is a *declared* public ``size``;
   the number of records at hand is used nowhere.
 
 **MWEM.** p_0 uniform; in each of R rounds:
 
-1. select q with probability proportional to exp(kappa |n q(p) - c_q|). One record moves each exponent by at most
+1. select q with probability proportional to exp(kappa abs(n q(p) - c_q)). One record moves each exponent by at most
    kappa Delta, up or down: bounded range 2 kappa Delta, hence (2 kappa Delta)-DP and kappa^2 Delta^2/2-zCDP;
 2. measure m = c_q/n + noise/n, clipped to the query range: Laplace noise of scale b is (Delta/b)-DP, Gaussian noise of
    deviation s is Delta^2/(2 s^2)-zCDP, and clipping is post-processing;
@@ -32,18 +32,18 @@ lemma gives, for a step theta = (4/w^2)(a + v), that Psi falls by at least theta
 = (2/w^2)((a + v)(2 a) - (a + v)^2) = (2/w^2)(a^2 - v^2). Since Psi starts at K = KL(D || p_0) and stays >= 0, the sum
 of a^2 is at most w^2 K/2 plus the sum of v^2. With probability 1 - beta/2 every selected query is within
 s = ln(2 R Q/beta)/kappa counts of the worst of Q queries (the exponential mechanism falls short by s with probability
-at most Q e^{-kappa s}), and with probability 1 - beta/2 all |v| are at most b ln(2 R/beta)/n, or
+at most Q e^{-kappa s}), and with probability 1 - beta/2 all abs(v) are at most b ln(2 R/beta)/n, or
 s sqrt(2 ln(2 R/beta))/n if Gaussian. So, by Cauchy and Schwarz, with probability 1 - beta
 
-    max over q of |q(D) - q(mean p)| <= sqrt(w^2 K/(2 R) + max v^2) + s/n <= w sqrt(K/(2 R)) + max |v| + s/n,     (1)
+    max over q of abs(q(D) - q(mean p)) <= sqrt(w^2 K/(2 R) + max v^2) + s/n <= w sqrt(K/(2 R)) + max abs(v) + s/n,  (1)
 
 where K <= ln X for D the data. In pure DP and at beta = 2 R/Q the last two terms are 10 R Delta ln Q/(n epsilon), those
-of the source; its first term, 2 sqrt(ln X/R) for steps of (m - q(p)) q/2, is larger, by a factor 4 where w = 1.
+of the source; its first term, 2 sqrt(ln X/R) for steps of (m - q(p)) q/2, is larger, by a factor sqrt(8)/w.
 Under ``zero_out`` the bounds speak of data with exactly ``size`` records.
 
 **Smooth data.** The data are (sigma, chi)-smooth if some distribution B <= U/sigma, U uniform over the cells, answers
 every query of the class to within chi. A gamma-cover is a part of the class with, for each q, a q' of
-E_U |q - q'| <= gamma w; so |q(B) - q'(B)| <= w gamma/sigma. Let Q' count the cover's queries. With D = B in (1),
+E_U abs(q - q') <= gamma w; so abs(q(B) - q'(B)) <= w gamma/sigma. Let Q' count the cover's queries. With D = B in (1),
 K <= ln(1/sigma), and the measurements are off by at most chi more, as are the scores at both ends of selection:
 
 - :class:`SmoothMWEM` runs on the cover and answers q by its nearest q': error at most

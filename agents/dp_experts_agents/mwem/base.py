@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 
 from dp_experts_agents.mwem.queries import Cover, as_queries, check_query_range, greedy_cover
+from dp_experts_env.hypotheses.classes import as_array
+from dp_experts_env.hypotheses.projection import check_sigma
 from dp_experts_env.spec import (
     Adjacency,
     ArgumentError,
@@ -70,7 +72,7 @@ class PrivateRelease(Parameters):
 
     @property
     def sensitivity(self) -> float:
-        """Delta, the most by which one record moves a query's count: w under replace, max |q| = 1 under zero_out."""
+        """Delta, the most by which one record moves a query's count: w under replace, max abs(q) = 1 under zero_out."""
         return self.width if self.adjacency is Adjacency.REPLACE else max(map(abs, self.query_range))
 
     def answer(self, queries: Any) -> FloatArray:
@@ -104,7 +106,7 @@ class PrivateRelease(Parameters):
 
     def _counts(self, histogram: Any) -> tuple[FloatArray, int]:
         """Return the histogram as float64 and the public number of records."""
-        counts = np.asarray(histogram)
+        counts = as_array("histogram", histogram)
         if counts.shape != (self.domain_size,) or counts.dtype.kind not in "iuf":
             raise ArgumentError(
                 f"histogram: expected counts of shape ({self.domain_size},), one for each cell of the domain, "
@@ -132,15 +134,15 @@ class Covered(PrivateRelease):
     """Base of the estimators that work on a cover of the class of queries; see :class:`PrivateRelease`.
 
     Args:
-        sigma: the data are assumed (sigma, chi)-smooth, sigma in (0, 1]; utility only.
-        gamma: radius of the cover in E_U |q - q'| / w, >= 0; ``None`` for sigma/(2 n).
+        sigma: the data are assumed (sigma, chi)-smooth, sigma in [1e-12, 1]; utility only.
+        gamma: radius of the cover in E_U abs(q - q') / w, >= 0; ``None`` for sigma/(2 n).
     """
 
     cover_: FloatArray
     gamma_: float
 
     def _set_smoothness(self, sigma: float, gamma: float | None) -> None:
-        self.sigma = check_number("sigma", sigma, 0.0, 1.0, low_open=True)
+        self.sigma = check_sigma(sigma)
         self.gamma = None if gamma is None else check_number("gamma", gamma, 0.0)
 
     def radius(self, size: int | None = None) -> float:

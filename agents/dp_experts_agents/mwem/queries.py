@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial.distance import cdist
 
+from dp_experts_env.hypotheses.classes import as_array, as_floats
 from dp_experts_env.spec import ArgumentError, FloatArray, IntArray, check_count, check_number
 
 BLOCK = 2**20
@@ -43,7 +44,7 @@ class Queries:
     @classmethod
     def from_matrix(cls, matrix: Any) -> Queries:
         """Return the rows of a matrix ``(Q, X)`` as queries; it is kept as it is, so uint8 or int8 save memory."""
-        rows = np.asarray(matrix)
+        rows = as_array("queries", matrix)
         if rows.ndim != 2 or not rows.size or rows.dtype.kind not in "biuf":
             raise ArgumentError(f"queries: expected numbers of shape (Q, X) but found {rows.dtype} {rows.shape}")
         return cls(lambda first, last: rows[first:last], *rows.shape)
@@ -55,7 +56,7 @@ class Queries:
         Raises:
             ArgumentError: not uint8, or not as many bytes a row as the domain needs.
         """
-        packed, width = np.asarray(bits), -(-check_count("domain_size", domain_size) // 8)
+        packed, width = as_array("bits", bits), -(-check_count("domain_size", domain_size) // 8)
         if packed.dtype != np.uint8 or packed.ndim != 2 or not packed.size or packed.shape[1] != width:
             raise ArgumentError(f"bits: expected uint8 of shape (Q, {width}) but found {packed.dtype} {packed.shape}")
 
@@ -68,12 +69,14 @@ class Queries:
         """Return rows first..last-1 as float64, shape ``(last - first, X)``.
 
         Raises:
-            ArgumentError: a block of the wrong shape, or a number outside the query range.
+            ArgumentError: rows that there are not, a block of the wrong shape, or a number outside the query range.
         """
-        rows, shape = np.asarray(self._block(first, last)), (last - first, self.domain_size)
+        first = check_count("first", first, 0, self.num_queries - 1)
+        last = check_count("last", last, first + 1, self.num_queries)
+        rows, shape = as_array("queries", self._block(first, last)), (last - first, self.domain_size)
         if rows.shape != shape or rows.dtype.kind not in "biuf":
             raise ArgumentError(f"queries: expected numbers of shape {shape} but found {rows.dtype} {rows.shape}")
-        low, high = query_range
+        low, high = check_query_range(query_range)
         if not (rows.min() >= low and rows.max() <= high):
             row, cell = np.argwhere(~((rows >= low) & (rows <= high)))[0]
             raise ArgumentError(
@@ -90,6 +93,9 @@ class Queries:
 
     def answers(self, weights: FloatArray, query_range: tuple[float, float]) -> FloatArray:
         """Return every query's sum over cells of weight times value, shape ``(Q,)``; weights ``(X,)``."""
+        weights = as_floats("weights", weights)
+        if weights.shape != (self.domain_size,):
+            raise ArgumentError(f"weights: expected shape ({self.domain_size},) but found {weights.shape}")
         found = np.empty(self.num_queries)
         for first, rows in self.blocks(query_range):
             found[first : first + len(rows)] = rows @ weights
@@ -136,13 +142,15 @@ def histogram(records: Any, edges: Sequence[Any]) -> IntArray:
     Raises:
         ArgumentError: edges that are missing or do not increase, or records that do not fit.
     """
-    if edges is None or isinstance(edges, (str, bytes)) or not len(edges):
+    lines: Any = edges
+    lines = list(lines) if isinstance(lines, np.ndarray) and lines.ndim else lines
+    if not isinstance(lines, Sequence) or isinstance(lines, (str, bytes)) or not lines:
         raise ArgumentError(f"edges: expected public edges of each attribute's cells but found {edges!r}")
-    grid = [np.asarray(line, dtype=np.float64) for line in edges]
+    grid = [as_floats("edges", line) for line in lines]
     for attribute, line in enumerate(grid):
         if line.ndim != 1 or len(line) < 2 or not (np.diff(line) > 0).all():
             raise ArgumentError(f"edges: expected two or more increasing numbers for attribute {attribute}")
-    values = np.asarray(records, dtype=np.float64)
+    values = as_floats("records", records)
     values = values[:, None] if values.ndim == 1 else values
     if values.ndim != 2 or values.shape[1] != len(grid) or np.isnan(values).any():
         raise ArgumentError(f"records: expected numbers of shape (n, {len(grid)}), no NaN, but found {values.shape}")
@@ -154,7 +162,7 @@ def histogram(records: Any, edges: Sequence[Any]) -> IntArray:
 def greedy_cover(queries: Any, gamma: float, query_range: tuple[float, float] = (0.0, 1.0)) -> IntArray:
     """Return the numbers of queries that are more than ``gamma`` from each other and within ``gamma`` of all others.
 
-    Distance is E_U |q - q'| / w, U uniform over the cells and w the width of the query range: where queries take the
+    Distance is E_U abs(q - q') / w, U uniform over the cells and w the width of the query range: where queries take the
     range's ends only, the share of cells on which they differ. The result is a gamma-cover from the class itself, and a
     packing: for a class of VC dimension d it has at most (41/gamma)^d queries (S1's count, after Haussler 1995 [TEXT]).
     It takes O(Q Q' X) time and O(Q' X) memory for Q' queries found.
@@ -183,7 +191,7 @@ def greedy_cover(queries: Any, gamma: float, query_range: tuple[float, float] = 
 
 
 class Cover:
-    """Rows of queries to which distances E_U |q - q'| / w are computed; see :func:`greedy_cover`.
+    """Rows of queries to which distances E_U abs(q - q') / w are computed; see :func:`greedy_cover`.
 
     Args:
         rows: shape ``(Q', X)``.

@@ -16,6 +16,7 @@ from scipy.stats import binom
 
 from dp_experts_agents.mwem.base import Covered, PrivateRelease
 from dp_experts_agents.mwem.queries import BLOCK, Queries, as_queries
+from dp_experts_env.hypotheses.classes import as_array
 from dp_experts_env.privacy.accounting import Filter, Ledger
 from dp_experts_env.privacy.mechanisms import exponential_log_probabilities, sample_gumbel
 from dp_experts_env.spec import (
@@ -84,7 +85,7 @@ class SmallDB(PrivateRelease):
         rng: np.random.Generator,
     ) -> None:
         super().__init__(domain_size, epsilon, adjacency, query_range, size, rng)
-        self.records = None if records is None else check_count("records", records)
+        self.records = None if records is None else check_count("records", records, most=MOST_RECORDS)
         if self.records is not None and type(self) is SmallDB:
             self._num_candidates(self.records)
 
@@ -172,7 +173,9 @@ class SmallDB(PrivateRelease):
                 answers = columns[candidates[first : first + step]].mean(1)
                 gaps = np.abs(size * answers - truth).max(-1)
                 worst[first : first + step] = np.maximum(worst[first : first + step], gaps)
-        return exponential_log_probabilities(worst, self.coefficient)
+        # Where a budget is huge what overflows has no probability.
+        with np.errstate(over="ignore"):
+            return exponential_log_probabilities(worst, self.coefficient)
 
     def _draw(self, candidates: IntArray, counts: FloatArray, size: int, queries: Queries) -> None:
         budget = Filter(self.epsilon)
@@ -212,12 +215,12 @@ class SmoothSmallDB(Covered, SmallDB):
 
     Args:
         domain_size: number X of cells of the public domain; it may be large.
-        sigma: smoothness of the data, in (0, 1].
+        sigma: smoothness of the data, in [1e-12, 1].
         epsilon: privacy budget, > 0.
         records: m, or ``None`` for the least error bound.
         pool: N, the number of uniform cells, at least m; ``None`` for the least at which m of them or more are kept
             with probability 59/60.
-        gamma: radius of the cover, in E_U |q - q'| / w; ``None`` for sigma/(2 n).
+        gamma: radius of the cover, in E_U abs(q - q') / w; ``None`` for sigma/(2 n).
         adjacency: "replace" or "zero_out"; see :class:`PrivateRelease`.
         query_range: (0, 1) or (-1, 1).
         size: public number of records; needed with "zero_out".
@@ -270,9 +273,9 @@ class SmoothSmallDB(Covered, SmallDB):
 
     def candidates(self, num_queries: int, size: int | None = None, pool: Any = None) -> IntArray:
         """Return the m-subsets of a pool (of the last fit if absent) that ``fit`` chooses from, shape ``(C, m)``."""
-        cells = np.asarray(getattr(self, "pool_", None) if pool is None else pool)
-        if cells.ndim != 1 or cells.dtype.kind not in "iu":
-            raise ArgumentError(f"pool: expected cells of shape (N,) but found {cells!r}")
+        cells = as_array("pool", getattr(self, "pool_", None) if pool is None else pool)
+        if cells.ndim != 1 or cells.dtype.kind not in "iu" or not ((cells >= 0) & (cells < self.domain_size)).all():
+            raise ArgumentError(f"pool: expected cells 0..{self.domain_size - 1} of shape (N,) but found {cells!r}")
         records = self._planned(num_queries, self._public_size(size))
         number = _check_candidates(math.comb(len(cells), records), records, f"pool {len(cells)}, records {records}")
         chosen: IntArray = cells[_table(itertools.combinations(range(len(cells)), records), (number, records))]
@@ -286,6 +289,7 @@ class SmoothSmallDB(Covered, SmallDB):
 
     def pool_size(self, records: int) -> int:
         """Return N: as given, or the least with P[Bin(N, sigma) < m] <= 1/60, a third of the planned 1/20."""
+        records = check_count("records", records, most=MOST_RECORDS)
         return _least_pool(records, self.sigma) if self.pool is None else self.pool
 
     def _count(self, records: int) -> int:

@@ -16,6 +16,7 @@ import numpy as np
 from dp_experts_agents.mwem.base import Covered, PrivateRelease
 from dp_experts_agents.mwem.queries import Queries, as_queries
 from dp_experts_env.hypotheses import project
+from dp_experts_env.hypotheses.classes import as_floats
 from dp_experts_env.privacy.accounting import Filter, Ledger, Spend, zcdp_rho
 from dp_experts_env.privacy.mechanisms import (
     exponential_log_probabilities,
@@ -78,7 +79,11 @@ class Plan:
     def error(self, beta: float, potential: float, num_queries: int, size: int, width: float) -> float:
         """The bound (1) of this folder's docstring, ``potential`` being K."""
         log_rounds = math.log(2.0 * self.rounds / beta)
-        slack = (math.log(num_queries) + log_rounds) / self.coefficient(self.share)
+        coefficient = self.coefficient(self.share)
+        if coefficient == 0.0:
+            # A budget that is lost in rounding buys nothing.
+            return math.inf
+        slack = (math.log(num_queries) + log_rounds) / coefficient
         noise = log_rounds if self.kind == "epsilon" else math.sqrt(2.0 * log_rounds)
         noise *= self.scale(self.share) / size
         return math.sqrt(width * width * potential / (2.0 * self.rounds) + noise * noise) + slack / size
@@ -253,7 +258,7 @@ class MWEM(PrivateRelease):
 
     def _selection(self, counts: FloatArray, size: int, queries: Queries, law: Any) -> FloatArray:
         plan = self.plan(queries.num_queries, size)
-        before = np.full(self.domain_size, 1.0 / self.domain_size) if law is None else np.asarray(law, np.float64)
+        before = np.full(self.domain_size, 1.0 / self.domain_size) if law is None else as_floats("law", law)
         if before.shape != counts.shape or not (before >= 0.0).all() or abs(before.sum() - 1.0) > 1e-9:
             raise ArgumentError(f"law: expected probabilities of shape ({self.domain_size},) that add up to 1")
         gaps = np.abs(size * queries.answers(before, self.query_range) - queries.answers(counts, self.query_range))
@@ -310,12 +315,12 @@ class SmoothMWEM(Covered, MWEM):
 
     Args:
         domain_size: number X of cells of the public domain.
-        sigma: smoothness of the data, in (0, 1].
+        sigma: smoothness of the data, in [1e-12, 1].
         epsilon: privacy budget, > 0.
         delta: in [0, 1).
         rounds: R, or ``None`` for the least error bound.
         passes: as of :class:`MWEM`.
-        gamma: radius of the cover, in E_U |q - q'| / w; ``None`` for sigma/(2 n).
+        gamma: radius of the cover, in E_U abs(q - q') / w; ``None`` for sigma/(2 n).
         adjacency: "replace" or "zero_out"; see :class:`PrivateRelease`.
         query_range: (0, 1) or (-1, 1).
         size: public number of records; needed with "zero_out".

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from scipy import special
 
-from dp_experts_env.spec import FloatArray, check_count, check_delta, check_number
+from dp_experts_env.spec import ArgumentError, FloatArray, check_count, check_delta, check_flag, check_number
 
 SMALLEST_SHARE = 0.02
 """Share of the error that each of the two counts has for itself in the region of :func:`lower_bound`."""
@@ -98,23 +98,42 @@ def lower_bound(
     Raises:
         ArgumentError: if an argument lies outside its range.
     """
+    trials = check_trials(trials)
+    hits = two("hits", hits)
     for world in (0, 1):
-        check_count(f"trials[{world}]", trials[world])
         check_count(f"hits[{world}]", hits[world], 0, trials[world])
     check_delta(delta)
+    check_flag("identical", identical)
     alpha = 1.0 - check_number("confidence", confidence, 0.0, 1.0, low_open=True, high_open=True)
     if not identical:
         lower = upper = np.array([min(alpha / 2.0 * (1.0 - alpha / 4.0), 0.25)])
     elif expected is None:
         lower, upper = _even(alpha)
     else:
-        rates = [check_number(f"expected[{world}]", expected[world], 0.0, 1.0) for world in (0, 1)]
+        guess = two("expected", expected)
+        rates = [check_number(f"expected[{world}]", guess[world], 0.0, 1.0) for world in (0, 1)]
         lower, upper = _staircase((rates[0], rates[1]), trials, delta, alpha)
     low, high = _low(hits[0], trials[0], lower) - delta, _high(hits[1], trials[1], upper)
     # Where everything is in the region, up to p1 = 0, there is no corner.
     some = high > 0.0
+    if not some.any():
+        return 0.0
     with np.errstate(divide="ignore"):
         return max(float(np.log(np.maximum(low[some], 0.0) / high[some]).min()), 0.0)
+
+
+def two(name: str, values: Any) -> tuple[Any, Any]:
+    """Return one value of each world, or raise :class:`ArgumentError`."""
+    values = list(values) if isinstance(values, np.ndarray) and values.ndim == 1 else values
+    if not isinstance(values, (tuple, list)) or len(values) != 2:
+        raise ArgumentError(f"{name}: expected one of each world but found {values!r}")
+    return values[0], values[1]
+
+
+def check_trials(trials: Any) -> tuple[int, int]:
+    """Return the numbers of games of the two worlds, each an integer >= 1, or raise :class:`ArgumentError`."""
+    zero, one = two("trials", trials)
+    return check_count("trials[0]", zero), check_count("trials[1]", one)
 
 
 def _even(alpha: float) -> tuple[FloatArray, FloatArray]:
@@ -165,5 +184,5 @@ def epsilon_limit(trials: tuple[int, int], delta: float, confidence: float) -> f
     Raises:
         ArgumentError: if an argument lies outside its range.
     """
-    sure = (1.0, 0.0)
+    trials, sure = check_trials(trials), (1.0, 0.0)
     return max(lower_bound((n, 0), (n, m), delta, confidence, sure) for n, m in (trials, trials[::-1]))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
-from dp_experts_env.privacy.evidence.bounds import epsilon_limit, lower_bound
+from dp_experts_env.privacy.evidence.bounds import check_trials, epsilon_limit, lower_bound, two
 from dp_experts_env.privacy.evidence.outcomes import Outcomes
 from dp_experts_env.privacy.evidence.scores import Score, Statistic, numbers, statistics
-from dp_experts_env.spec import ArgumentError, FloatArray, IntArray, check_delta, check_number
+from dp_experts_env.spec import ArgumentError, FloatArray, IntArray, check_count, check_delta, check_flag, check_number
 
 Worlds: TypeAlias = tuple[Outcomes, Outcomes]
 Tally: TypeAlias = tuple[FloatArray, IntArray]
@@ -46,6 +46,17 @@ class Event:
     above: bool
     favoured: int
     expected: tuple[float, float]
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.score, Score):
+            raise ArgumentError(f"score: expected a Score but found {self.score!r}")
+        # Infinite thresholds are those of events that always or never occur.
+        if not (isinstance(self.threshold, float) and math.isinf(self.threshold)):
+            check_number("threshold", self.threshold)
+        check_flag("above", self.above)
+        check_count("favoured", self.favoured, 0, 1)
+        for world, rate in enumerate(two("expected", self.expected)):
+            check_number(f"expected[{world}]", rate, 0.0, 1.0)
 
     def occurs(self, outcomes: Outcomes) -> NDArray[np.bool_]:
         """Return whether the event occurs, a boolean per game, shape ``(G,)``."""
@@ -92,6 +103,8 @@ class Evidence:
             False alarm and detection, each of shape ``(P,)``, ascending from 0 to 1: how often the event with this
             threshold occurred in the world that it does not favour, and in the one that it does.
         """
+        if points is not None:
+            check_count("points", points, 2)
         values = np.union1d(self._tallies[0][0], self._tallies[1][0])
         rates = []
         for tally, games in zip(self._tallies, self.trials, strict=True):
@@ -141,6 +154,7 @@ def judge(
     choosing = zero.part(slice(halves[0])), one.part(slice(halves[1]))
     if counted is None:
         counted = zero.part(slice(halves[0], None)), one.part(slice(halves[1], None))
+    counted = two("counted", counted)
     _check_worlds(*counted, 1, ("counted[0]", "counted[1]"))
     _check_worlds(zero, counted[0], 1, ("zero", "counted[0]"))
     trials = counted[0].num_games, counted[1].num_games
@@ -154,14 +168,23 @@ def count_event(event: Event, zero: Outcomes, one: Outcomes, delta: float = 0.0,
     Args:
         event: the event; nothing about it may depend on these games.
         zero: games of world 0.
-        one: games of world 1.
+        one: games of world 1; as many where the games have no common law, see :class:`Outcomes`.
         delta: delta in [0, 1).
         confidence: confidence in (0, 1).
 
     Raises:
         ArgumentError: if an argument lies outside its range.
     """
+    if not isinstance(event, Event):
+        raise ArgumentError(f"event: expected an Event but found {event!r}")
     _check_worlds(zero, one, 1)
+    identical = zero.identical and one.identical
+    if not identical and zero.num_games != one.num_games:
+        # The claim binds each game's two probabilities: the means of other games' are not bound.
+        raise ArgumentError(
+            f"one: expected as many games as of world 0, {zero.num_games}, since their laws differ from game to game, "
+            f"but found {one.num_games}"
+        )
     tallies = event.score.tally(zero), event.score.tally(one)
     here = np.array([event.threshold])
     hits = int(_occurrences(tallies[0], here, event.above)[0]), int(_occurrences(tallies[1], here, event.above)[0])
@@ -173,7 +196,7 @@ def count_event(event: Event, zero: Outcomes, one: Outcomes, delta: float = 0.0,
         delta,
         confidence,
         (event.expected[us], event.expected[them]),
-        zero.identical and one.identical,
+        identical,
     )
     limit = epsilon_limit(trials, delta, confidence)
     return Evidence(bound, limit, delta, confidence, hits, trials, event, tallies)
@@ -190,6 +213,7 @@ def trade_off(event: Event, zero: Outcomes, one: Outcomes) -> tuple[FloatArray, 
     Returns:
         False alarm and detection; see :meth:`Evidence.curve`.
     """
+    _check_worlds(zero, one, 2)
     rest = [outcomes.part(slice(outcomes.num_games // 2, None)) for outcomes in (zero, one)]
     return count_event(event, rest[0], rest[1]).curve()
 
@@ -225,7 +249,7 @@ def choose_event(
     check_delta(delta)
     check_number("confidence", confidence, 0.0, 1.0, low_open=True, high_open=True)
     tried = _checked(statistics)
-    trials = (zero.num_games, one.num_games) if trials is None else trials
+    trials = (zero.num_games, one.num_games) if trials is None else check_trials(trials)
     rng = np.random.default_rng(0) if rng is None else rng
     # Worlds in an order of their own, so that the order in which they are handed in decides nothing.
     order = _compare(zero, one)
@@ -235,7 +259,12 @@ def choose_event(
     held = [outcomes.part(slice(outcomes.num_games // 2, None)) for outcomes in worlds]
     best, found = -math.inf, None
     for statistic in tried:
-        for score in statistic.fit(fit[0], fit[1], rng):
+        fitted = statistic.fit(fit[0], fit[1], rng)
+        if not isinstance(fitted, Iterable):
+            raise ArgumentError(f"statistics: expected scores of {statistic!r} but its fit returned {fitted!r}")
+        for score in fitted:
+            if not isinstance(score, Score):
+                raise ArgumentError(f"statistics: expected scores of {statistic!r} but found {score!r}")
             if order == 0:
                 # The two look the same: nothing favours a world.
                 return Event(score, -math.inf, True, 0, (1.0, 1.0))

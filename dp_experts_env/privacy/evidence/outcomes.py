@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_experts_env.spec import ArgumentError, FloatArray, IntArray
+from dp_experts_env.spec import ArgumentError, FloatArray, IntArray, check_flag
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,7 +37,7 @@ class Outcomes:
     identical: bool = True
 
     def __post_init__(self) -> None:
-        symbols, challenge = np.asarray(self.symbols), np.asarray(self.challenge)
+        symbols, challenge = _array("symbols", self.symbols), _array("challenge", self.challenge)
         if symbols.ndim != 3 or 0 in symbols.shape:
             raise ArgumentError(f"symbols: expected shape (games, rounds, columns), none 0, but found {symbols.shape}")
         if symbols.dtype.kind not in "biu":
@@ -54,16 +54,18 @@ class Outcomes:
         if challenge.min() < 0 or challenge.max() > horizon:
             bad = challenge[(challenge < 0) | (challenge > horizon)][0]
             raise ArgumentError(f"challenge: expected a round in 1..{horizon}, or 0 for none, but found {bad}")
-        if len(self.columns) != width:
+        named = isinstance(self.columns, (tuple, list)) and all(isinstance(name, str) for name in self.columns)
+        if not named or len(self.columns) != width:
             raise ArgumentError(f"columns: expected {width} names but found {self.columns!r}")
         object.__setattr__(self, "symbols", symbols)
         object.__setattr__(self, "challenge", challenge.astype(np.int64, copy=False))
         object.__setattr__(self, "columns", tuple(self.columns))
         if self.score is not None:
-            score = np.asarray(self.score, dtype=np.float64)
-            if score.shape != (games,) or np.isnan(score).any():
+            score = _array("score", self.score)
+            if score.shape != (games,) or score.dtype.kind not in "biuf" or np.isnan(score).any():
                 raise ArgumentError(f"score: expected numbers of shape ({games},), no NaN, but found {score!r}")
-            object.__setattr__(self, "score", score)
+            object.__setattr__(self, "score", score.astype(np.float64, copy=False))
+        check_flag("identical", self.identical)
 
     @property
     def num_games(self) -> int:
@@ -101,3 +103,10 @@ class Outcomes:
             seen = np.flatnonzero((self.challenge > 0) & (row < horizon))
             found[:, offset, seen] = self.rounds[:, row[seen], seen]
         return found
+
+
+def _array(name: str, values: Any) -> NDArray[Any]:
+    try:
+        return np.asarray(values)
+    except ValueError as error:
+        raise ArgumentError(f"{name}: expected a rectangular array but found {values!r}") from error

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dp_experts_env.privacy.evidence.outcomes import Outcomes
-from dp_experts_env.spec import ArgumentError, FloatArray, IntArray, MissingExtraError, check_count
+from dp_experts_env.spec import ArgumentError, FloatArray, IntArray, MissingExtraError, check_count, check_flag
 
 MOST_CODES = 2**16
 """Most entries of a table that is indexed by its codes."""
@@ -60,7 +60,10 @@ def numbers(score: Score, outcomes: Outcomes) -> FloatArray:
     Raises:
         ArgumentError: if the score has the wrong shape or is not a number.
     """
-    found = np.asarray(score(outcomes), dtype=np.float64)
+    try:
+        found = np.asarray(score(outcomes), dtype=np.float64)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise ArgumentError(f"{score.name}: does not apply to these outcomes: {error}") from error
     if found.shape != (outcomes.num_games,) or np.isnan(found).any():
         raise ArgumentError(f"{score.name}: expected {outcomes.num_games} numbers, no NaN, but found {found!r}")
     return _rounded(found)
@@ -91,6 +94,7 @@ def statistics(classifier: bool = False) -> tuple[Statistic, ...]:
     Args:
         classifier: also try gradient-boosted trees (scikit-learn, the extra ``audit``).
     """
+    check_flag("classifier", classifier)
     found: tuple[Statistic, ...] = (LikelihoodRatio(), Histogram(), Markov())
     return (*found, Classifier()) if classifier else found
 
@@ -134,6 +138,11 @@ class _Track:
         found = outcomes.memo.get(self)
         if found is None:
             rows = outcomes.offsets if self.aligned else outcomes.rounds
+            if rows.shape[0] <= max(self.columns) or rows.shape[1] < self.length:
+                raise ArgumentError(
+                    f"{self.name}: expected outcomes with as many rounds and columns as those that it was fitted to, "
+                    f"but found {outcomes.symbols.shape[1:]}"
+                )
             found = np.zeros((self.length, outcomes.num_games), dtype=np.min_scalar_type(self.base))
             for column, base in zip(self.columns, self.bases, strict=True):
                 found *= found.dtype.type(base)
@@ -269,18 +278,30 @@ class Histogram(Statistic):
     """
 
     def __init__(self, feature: Callable[[Outcomes], NDArray[Any]] | None = None, name: str = "feature") -> None:
-        self.feature, self.name = feature, name
+        if feature is not None and not callable(feature):
+            raise ArgumentError(f"feature: expected a function of outcomes or None but found {feature!r}")
+        self.feature, self.name = feature, str(name)
 
     def fit(self, zero: Outcomes, one: Outcomes, rng: np.random.Generator) -> Iterator[Score]:
         """Yield a table of log-ratios for each feature; see :meth:`Statistic.fit`."""
         if self.feature is not None:
-            codes = [np.asarray(self.feature(outcomes)) for outcomes in (zero, one)]
-            yield _table(self.name, self.feature, codes, None, None)
+            feature = functools.partial(_codes, self.name, self.feature)
+            codes = [feature(outcomes) for outcomes in (zero, one)]
+            yield _table(self.name, feature, codes, None, None)
             return
         for track in _tracks(zero, one):
             for index, (ours, theirs) in enumerate(zip(_features(track, zero), _features(track, one), strict=True)):
                 codes = [ours.codes(), theirs.codes()]
                 yield _table(ours.name, _Nth(track, index), codes, ours.size, ours.show)
+
+
+def _codes(name: str, feature: Callable[[Outcomes], NDArray[Any]], outcomes: Outcomes) -> NDArray[Any]:
+    found = np.asarray(feature(outcomes))
+    if found.shape != (outcomes.num_games,) or found.dtype.kind not in "biu":
+        raise ArgumentError(
+            f"{name}: expected {outcomes.num_games} integers, one a game, but found {found.dtype} {found.shape}"
+        )
+    return found
 
 
 @dataclass(frozen=True)
@@ -371,6 +392,8 @@ class Markov(Statistic):
     """
 
     def __init__(self, orders: Iterable[int] = (0, 1, 2, 4, 8), least: int = 20) -> None:
+        if not isinstance(orders, Iterable) or getattr(orders, "ndim", 1) == 0:
+            raise ArgumentError(f"orders: expected lengths of a context but found {orders!r}")
         self.orders = sorted(check_count("orders", order, 0) for order in orders)
         if not self.orders:
             raise ArgumentError("orders: expected at least one length of a context")

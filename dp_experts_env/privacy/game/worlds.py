@@ -246,6 +246,8 @@ def _play_chunk(
     pair.reset()
     learner.reset(spec, np.random.default_rng(_seed_sequence(learner_seed)))
     watcher = None if score is None else score(spec, np.random.default_rng(_seed_sequence(score_seed)))
+    if watcher is not None and not all(callable(getattr(watcher, name, None)) for name in ("round", "result")):
+        raise ArgumentError(f"score: expected an object with round and result but found {watcher!r}")
     record = _Record(spec)
     for _ in range(spec.horizon):
         sides = pair.emit()
@@ -261,7 +263,7 @@ def _play_chunk(
         learner._trusted = False
         if not pair.oblivious:
             pair.see(choices)
-    result = None if watcher is None else np.asarray(watcher.result(), dtype=np.float64)
+    result = None if watcher is None else watcher.result()
     identical = _state(coins) == untouched
     return Outcomes(record.symbols, pair.challenge, result, record.columns, identical)
 
