@@ -124,7 +124,7 @@ def test_show_adversary_and_data(run: Run) -> None:
 
 
 def test_every_name_can_be_shown(run: Run) -> None:
-    for name in (*dpe.learners(), *dpe.learners(leaky=True), *dpe.adversaries()):
+    for name in (*dpe.learners(), *dpe.learners(leaky=True), *dpe.adversaries(), *dpe.pairs()):
         assert name in run.good("show", name, "-N", 3, "-T", 10).splitlines()[0]
 
 

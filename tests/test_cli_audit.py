@@ -48,6 +48,8 @@ def test_an_honest_learner(capsys: pytest.CaptureFixture[str]) -> None:
         exact = dpe.exact_privacy(dpe.make_learner("realizable"), 2, 4, claim.delta, view=view)
         assert f"{exact:.3f}" in out
     assert "0.975" in out, "two audits share the error of the table"
+    assert "audited games: N=2, T=4" in out
+    assert "refuted: 0 of 2" in out
 
 
 def test_a_liar_is_named_and_the_exit_code_says_so(capsys: pytest.CaptureFixture[str]) -> None:
@@ -55,6 +57,7 @@ def test_a_liar_is_named_and_the_exit_code_says_so(capsys: pytest.CaptureFixture
     assert code == 1
     assert "VIOLATED" in out
     assert "witness: LeakyCopyLast" in out
+    assert "refuted: 1 of 1" in out
 
 
 def test_files(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
-EXECUTED = [ROOT / "CONTRIBUTING.md", ROOT / "docs" / "contract.md", ROOT / "docs" / "index.md"]
+EXECUTED = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "docs" / "contract.md", ROOT / "docs" / "index.md"]
 SHELL = {
     "dp_experts_env.cli",
     "dp_experts_env.cli.attack",

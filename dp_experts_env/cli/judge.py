@@ -214,7 +214,11 @@ def _finish(console: Console, rows: list[Row], save: Path | None, plot: Path | N
     from dp_experts_env.study.report import number, png, trade_off_figure
 
     experts, horizon = SMALL
+    played = dict.fromkeys(f"N={row.audit.spec.num_experts}, T={row.audit.spec.horizon}" for row in rows if row.audit)
     grid = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
+    if played:
+        grid.title = f"audited games: {' and '.join(played)}"
+        grid.title_justify, grid.title_style = "left", "bold"
     for name, justify in (
         ("learner", "left"),
         ("pair", "left"),
@@ -257,14 +261,19 @@ def _finish(console: Console, rows: list[Row], save: Path | None, plot: Path | N
     for claim, names in claims.items():
         console.print(Text(f"claim of {', '.join(dict.fromkeys(names))}: {claim}", style="dim"))
     if audits:
+        levels = sorted({found.confidence for found in audits})
+        level = f"{levels[0]:.6g}" + (f" to {levels[-1]:.6g}" if len(levels) > 1 else "")
         console.print(
             Text(
-                "claimed: an accounted upper bound. audited: a lower bound, each at confidence "
-                f"{max(found.confidence for found in audits):.6g}. Consistent is not proved: at most is all that so "
-                "many games could have shown.",
+                f"claimed: an accounted upper bound. audited: a lower bound, each at confidence {level}, so that all "
+                "hold together at that of the table. Consistent is not proved: at most is all that so many games could "
+                "have shown.",
                 style="dim",
             )
         )
+        refuted = sum(found.violated for found in audits)
+        style = "bold" if refuted else None
+        console.print(f"refuted: {refuted} of {len(audits)}", style=style)
     if table is not None:
         with writing(table):
             table.write_text(_csv(rows), encoding="utf-8")

@@ -32,7 +32,7 @@ SIZE = {"num_experts": 10, "horizon": 1000}
 
 
 def list_names() -> None:
-    """List the learners, the adversaries and the bundled data, a line each."""
+    """List the learners, the adversaries, the pairs of the privacy game and the bundled data, a line each."""
     console = make_console()
     learners = _listing("Learners", "privacy")
     for name in (*dpe.learners(), *dpe.learners(leaky=True)):
@@ -47,6 +47,12 @@ def list_names() -> None:
         adversary = dpe.adversary_class(name)
         adversaries.add_row(name, adversary().kind, _first_line(adversary))
     console.print(adversaries)
+    console.print()
+    pairs = _listing("Pairs, for dp-experts audit", "kind")
+    for name in dpe.pairs():
+        pair = dpe.pair_class(name)
+        pairs.add_row(name, pair().kind, _first_line(pair))
+    console.print(pairs)
     console.print()
     data = _listing("Bundled data, replayed as adversaries", "rounds x experts", "best expert")
     for name in bundled():
@@ -103,7 +109,7 @@ def _print_docstring(console: Console, cls: type[Any]) -> None:
 
 
 def show(
-    name: Annotated[str, typer.Argument(help="A learner, an adversary or a bundled game.", show_default=False)],
+    name: Annotated[str, typer.Argument(help="A learner, an adversary, a pair or a bundled game.", show_default=False)],
     num_experts: Annotated[int, typer.Option("-N", "--num-experts", help="Size of the game to state claims for.")] = 10,
     horizon: Annotated[int, typer.Option("-T", "--horizon", help="Rounds of the game to state claims for.")] = 1000,
     epsilon: Epsilon = None,
@@ -113,19 +119,23 @@ def show(
     """Show the description, the parameters, and what a learner claims in a game of a stated size."""
     console = make_console()
     learners = (*dpe.learners(), *dpe.learners(leaky=True))
-    check_name("name", name, (*learners, *dpe.adversaries(), *bundled()))
+    check_name("name", name, (*learners, *dpe.adversaries(), *dpe.pairs(), *bundled()))
     if name in bundled():
         _show_data(console, name)
         return
-    cls: type[Any] = dpe.learner_class(name) if name in learners else dpe.adversary_class(name)
+    cls: type[Any]
+    if name in learners:
+        cls = dpe.learner_class(name)
+    else:
+        cls = dpe.adversary_class(name) if name in dpe.adversaries() else dpe.pair_class(name)
     keywords = assignments("--set", assigned, cls)
     player: Any
     if name in learners:
         player, what, spec = build_learner(name, epsilon, delta, keywords), "learner", GameSpec(num_experts, horizon)
     else:
         if epsilon is not None or delta is not None:
-            raise ArgumentError(f"--epsilon and --delta are for learners, and {name!r} is an adversary")
-        player, what = dpe.make_adversary(name, **keywords), "adversary"
+            raise ArgumentError(f"--epsilon and --delta are for learners, and {name!r} is none")
+        player, what = cls(**keywords), "pair" if issubclass(cls, dpe.Pair) else "adversary"
     console.print(Text.assemble((name, "bold cyan"), f"  {what}, {cls.__module__}.{cls.__qualname__}"))
     console.print()
     _print_docstring(console, cls)
@@ -135,7 +145,10 @@ def show(
         _show_claims(console, player, spec)
     else:
         console.print(f"kind            {player.kind}")
-        console.print(Text(f'environment     gymnasium.make("{dpe.env_id(name)}")'))
+        if what == "pair":
+            console.print(Text(f"audit           dp-experts audit LEARNER --pair {name}"))
+        else:
+            console.print(Text(f'environment     gymnasium.make("{dpe.env_id(name)}")'))
 
 
 def _show_data(console: Console, name: str) -> None:

@@ -37,6 +37,9 @@ class Pair(Adversary):
                 losses = self.zeros(self.num_experts)
                 return np.stack([losses, losses + 1.0 if self.round == self.horizon - 2 else losses])
 
+    In a batch both sides must have the games axis or neither: ``one_hot(expert)`` of a single id has none,
+    ``one_hot(np.full(self.game.shape, expert))`` has it.
+
     The games of a batch should be independent of each other: a coin is drawn for each. Both worlds of
     :func:`run_privacy_game` meet the same coins.
 
