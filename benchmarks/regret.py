@@ -164,6 +164,10 @@ def tasks() -> Iterator[Task]:
         yield Task(100_000, 100, 1.0, delta, family, 4, few)
     for family in COLUMNS:
         yield Task(100_000, 10, 1.0, 0.0, family, 12, few)
+    for epsilon, (size, games), delta, family in itertools.product(
+        (3.0, 0.1), ((10, 8), (100, 4)), (1e-6, 0.0), COLUMNS
+    ):
+        yield Task(100_000, size, epsilon, delta, family, games, few)
     for family in FAMILIES:
         if family not in COLUMNS:
             yield Task(*LONG[:2], 1.0, LONG[2], family, LONG[3] // 2, (HEDGE, *ROBUST))
