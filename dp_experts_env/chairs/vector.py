@@ -2,32 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from gymnasium.utils import seeding
-from gymnasium.vector import AutoresetMode, VectorEnv
-from gymnasium.vector.utils import batch_space
+from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
-from dp_experts_env.adversary import _Infos
 from dp_experts_env.chairs.chair import Chair
-from dp_experts_env.spec import ArgumentError, IntArray, ProtocolError, check_count, check_name
+from dp_experts_env.spec import ArgumentError, IntArray, ProtocolError
+from dp_experts_env.vector import Cohort, CohortVectorEnv, Infos
 
 
-@dataclass(eq=False)
-class _Cohort:
-    """Games that began together, the rows they hold in the vector, and their seats in the batch."""
-
-    chair: Chair
-    rows: IntArray
-    seats: IntArray
-    over: bool = False
-
-
-class ChairVectorEnv(VectorEnv[Any, Any, Any]):
+class ChairVectorEnv(CohortVectorEnv):
     """Many games of one chair, each against a copy of the same learner.
 
     All games that began together are played in lockstep as one batch; ``reset`` with a list of seeds, or of some
@@ -53,65 +39,10 @@ class ChairVectorEnv(VectorEnv[Any, Any, Any]):
         max_episode_steps: int | None = None,
         autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP,
     ) -> None:
-        super().__init__()
         if not isinstance(chair, Chair):
             raise ArgumentError(f"chair: expected an AdversaryEnv or a JudgeEnv but found {chair!r}")
+        super().__init__(chair, num_envs, max_episode_steps, autoreset_mode)
         self.chair = chair
-        self.num_envs = check_count("num_envs", num_envs)
-        self._limit = None if max_episode_steps is None else check_count("max_episode_steps", max_episode_steps)
-        if not isinstance(autoreset_mode, AutoresetMode):
-            check_name("autoreset_mode", autoreset_mode, [mode.value for mode in AutoresetMode])
-        self.autoreset_mode = AutoresetMode(autoreset_mode)
-        self.metadata = {**chair.metadata, "autoreset_mode": self.autoreset_mode}
-        self.render_mode = chair.render_mode
-        self.single_action_space = chair.action_space
-        self.single_observation_space = chair.observation_space
-        self.action_space = batch_space(self.single_action_space, self.num_envs)
-        self.observation_space = batch_space(self.single_observation_space, self.num_envs)
-        self._cohorts: list[_Cohort] = []
-        self._last: NDArray[np.float32] = np.zeros(self.observation_space.shape or (), np.float32)
-
-    def reset(
-        self, *, seed: int | list[int | None] | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[Any, dict[str, Any]]:
-        """Begin new games, all of them or those in ``options["reset_mask"]``.
-
-        Args:
-            seed: ``None``, one integer for the batch, or a sequence with one integer (or ``None``) a game.
-            options: ``reset_mask``, a boolean array ``(G,)``, begins only some games anew; the others go on.
-
-        Returns:
-            Observations ``(G, D)`` and information.
-
-        Raises:
-            ArgumentError: a seed list or mask of the wrong length or type.
-        """
-        mask = self._reset_mask(options)
-        if seed is None:
-            begun = [self._begin(*part) for part in self._going_on(mask)]
-        elif isinstance(seed, (int, np.integer)):
-            check_count("seed", seed, 0, most=None)
-            if mask.all():
-                super().reset(seed=int(seed))
-            stream = self.np_random if mask.all() else seeding.np_random(int(seed))[0]
-            begun = [self._begin(np.flatnonzero(mask), stream)]
-        else:
-            begun = []
-            for row, own in zip(np.flatnonzero(mask), self._seeds(seed)[mask], strict=True):
-                if own is None:
-                    [(_, stream)] = self._going_on(np.arange(self.num_envs) == row)
-                else:
-                    stream = seeding.np_random(int(own))[0]
-                begun.append(self._begin(np.array([row]), stream))
-        for cohort in self._cohorts:
-            stay = ~mask[cohort.rows]
-            cohort.rows, cohort.seats = cohort.rows[stay], cohort.seats[stay]
-        self._cohorts = [cohort for cohort in self._cohorts if len(cohort.rows)] + begun
-        observations, infos = self._last.copy(), _Infos(self.num_envs)
-        for cohort in begun:
-            self._fill(observations, infos, cohort)
-        self._last = observations
-        return observations.copy(), infos.arrays
 
     def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
         """Play one round of every game, or begin anew those that have ended, as the autoreset mode says.
@@ -137,11 +68,11 @@ class ChairVectorEnv(VectorEnv[Any, Any, Any]):
                 "reset them with options={'reset_mask': mask}"
             )
         actions = self._read(actions, over)
-        observations, infos = self._last.copy(), _Infos(self.num_envs)
+        observations, infos = self._last.copy(), Infos(self.num_envs)
         rewards = np.zeros(self.num_envs)
         terminated, truncated = np.zeros(self.num_envs, dtype=bool), np.zeros(self.num_envs, dtype=bool)
         for cohort in self._cohorts:
-            chair, rows = cohort.chair, cohort.rows
+            chair, rows = cohort.player, cohort.rows
             if cohort.over:
                 self._restart(cohort)
             else:
@@ -153,11 +84,11 @@ class ChairVectorEnv(VectorEnv[Any, Any, Any]):
                 truncated[rows] = cut = self._limit is not None and chair.round >= self._limit
                 cohort.over = ended or cut
                 if cohort.over and self.autoreset_mode is AutoresetMode.SAME_STEP:
-                    final = _Infos(self.num_envs)
-                    self._fill(observations, final, cohort)
+                    final = Infos(self.num_envs)
+                    self._show(observations, final, cohort)
                     infos.final(rows, observations, final)
                     self._restart(cohort)
-            self._fill(observations, infos, cohort)
+            self._show(observations, infos, cohort)
         self._last = observations
         return observations.copy(), rewards, terminated, truncated, infos.arrays
 
@@ -168,11 +99,11 @@ class ChairVectorEnv(VectorEnv[Any, Any, Any]):
         lines = [""] * self.num_envs
         for cohort in self._cohorts:
             for row, seat in zip(cohort.rows, cohort.seats, strict=True):
-                lines[row] = cohort.chair._line((int(seat),))
+                lines[row] = cohort.player._line((int(seat),))
         return tuple(lines)
 
     def _read(self, actions: Any, ignored: NDArray[np.bool_]) -> NDArray[Any]:
-        round = self._cohorts[0].chair.round + 1
+        round = self._cohorts[0].player.round + 1
         try:
             array: NDArray[Any] = np.asarray(actions)
         except ValueError as error:
@@ -184,57 +115,18 @@ class ChairVectorEnv(VectorEnv[Any, Any, Any]):
             array[ignored] = 0
         return self.chair._read(array, (self.num_envs,), round, "actions")
 
-    def _seeds(self, seed: Any) -> NDArray[np.object_]:
-        if isinstance(seed, (str, bytes)) or not isinstance(seed, Iterable) or getattr(seed, "ndim", 1) == 0:
-            raise ArgumentError(f"seed: expected an integer >= 0, one a game, or None but found {seed!r}")
-        given = list(seed)
-        if len(given) != self.num_envs:
-            raise ArgumentError(f"seed: expected {self.num_envs} seeds, one a game, but found {len(given)}")
-        seeds = np.full(self.num_envs, None, dtype=object)
-        for game, own in enumerate(given):
-            seeds[game] = None if own is None else check_count(f"seed of game {game}", own, 0, most=None)
-        return seeds
-
-    def _reset_mask(self, options: dict[str, Any] | None) -> NDArray[np.bool_]:
-        if options is not None and not isinstance(options, dict):
-            raise ArgumentError(f"options: expected a dictionary or None but found {options!r}")
-        if options is None or "reset_mask" not in options:
-            return np.ones(self.num_envs, dtype=bool)
-        mask = options["reset_mask"]
-        if not isinstance(mask, np.ndarray) or mask.dtype != np.bool_ or mask.shape != (self.num_envs,):
-            raise ArgumentError(f"reset_mask: expected a boolean array of shape ({self.num_envs},) but found {mask!r}")
-        if not mask.any():
-            raise ArgumentError("reset_mask: expected at least one True")
-        if not self._cohorts and not mask.all():
-            raise ProtocolError("reset_mask: expected a reset of all games first")
-        return mask
-
-    def _going_on(self, mask: NDArray[np.bool_]) -> list[tuple[IntArray, np.random.Generator]]:
-        """Split the games of ``mask`` by the randomness that they go on with."""
-        if not self._cohorts:
-            rows = np.flatnonzero(mask)
-            return [(rows, self.np_random if len(rows) == self.num_envs else self.np_random.spawn(1)[0])]
-        parts = []
-        for cohort in self._cohorts:
-            chosen = mask[cohort.rows]
-            stream = cohort.chair.np_random
-            if chosen.any():
-                # What stays behind keeps the stream.
-                parts.append((cohort.rows[chosen], stream if chosen.all() else stream.spawn(1)[0]))
-        return parts
-
-    def _begin(self, rows: IntArray, stream: np.random.Generator) -> _Cohort:
+    def _begin(self, rows: IntArray, stream: np.random.Generator) -> Cohort:
         chair = self.chair.clone(num_games=len(rows))
         chair.np_random = stream
         chair.reset()
-        return _Cohort(chair, rows, np.arange(len(rows)))
+        return Cohort(chair, rows, np.arange(len(rows)))
 
-    def _restart(self, cohort: _Cohort) -> None:
-        cohort.chair.reset()
+    def _restart(self, cohort: Cohort) -> None:
+        cohort.player.reset()
         cohort.over = False
 
-    def _fill(self, observations: Any, infos: _Infos, cohort: _Cohort) -> None:
-        seen, values = cohort.chair._view()
+    def _show(self, observations: Any, infos: Infos, cohort: Cohort) -> None:
+        seen, values = cohort.player._view()
         observations[cohort.rows] = seen[cohort.seats]
         for key, array in values.items():
             infos.put(key, cohort.rows, array[cohort.seats], (self.num_envs, *array.shape[1:]), array.dtype)
