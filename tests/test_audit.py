@@ -310,6 +310,24 @@ def test_fresh_games_confirm_a_violation() -> None:
     assert fresh.hits != result.hits
 
 
+def test_fresh_games_are_fresh_under_the_same_seed_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No stream of the fresh games is one of the audit's: no seed of theirs descends from, or is, one of those."""
+    seeds: list[tuple[int, ...]] = []
+    play = module.run_privacy_game
+
+    def recorded(*sides: Any, seed: Any, **options: Any) -> Any:
+        seeds.append((seed.entropy, *seed.spawn_key))
+        return play(*sides, seed=seed, **options)
+
+    monkeypatch.setattr(module, "run_privacy_game", recorded)
+    result = dpe.audit(RandomisedResponse(), [FLIP, FLIP], 1_000, seed=0)
+    result.replay(seed=0)
+    *again, fresh = seeds[3:]
+    assert again == seeds[:3]
+    assert len(set(seeds[:3])) == 3
+    assert not any(fresh[: len(one)] == one or one[: len(fresh)] == fresh for one in again)
+
+
 def test_a_class_that_is_not_registered_is_handed_in(tmp_path: Any) -> None:
     result = dpe.audit(RandomisedResponse(), FLIP, 100, seed=0)
     result.save(tmp_path / "audit.json")
@@ -408,6 +426,10 @@ def test_a_hunt_stops_at_the_first_catch_and_shares_its_error() -> None:
     assert row.audit.violated
     assert row.audit.num_games == 500
     assert row.audit.confidence == pytest.approx(1 - 0.05 / 4)
+    both = {name: dpe.make_learner("leaky_copy_last") for name in ("liar", "other")}
+    assert [row.audit and row.audit.confidence for row in hunt(both, pairs, stages=(500, 5_000), seed=0)] == [
+        pytest.approx(1 - 0.05 / 8)
+    ] * 2
     (row,) = hunt({"honest": dpe.make_learner("private_hedge")}, pairs, stages=(100, 200), seed=0)
     assert row.audit is not None
     assert not row.audit.violated

@@ -29,7 +29,8 @@ from dp_experts_env.cli.options import (
     once,
     writing,
 )
-from dp_experts_env.privacy.audit import STATISTICS, VIEWS, Audit, load_audit
+from dp_experts_env.privacy.audit import STATISTICS, Audit, load_audit
+from dp_experts_env.privacy.game import VIEWS
 from dp_experts_env.spec import ArgumentError, check_name
 from dp_experts_env.study.survey import SMALL, STAGES, Row, hunt, survey
 

@@ -22,7 +22,7 @@ import numpy as np
 from dp_experts_env.learner import Learner
 from dp_experts_env.play import _seed_sequence
 from dp_experts_env.privacy import evidence
-from dp_experts_env.privacy.game import Pair, _pairs, covered, run_privacy_game
+from dp_experts_env.privacy.game import VIEWS, Pair, _pairs, covered, run_privacy_game
 from dp_experts_env.privacy.likelihood import LikelihoodRatio, has_law
 from dp_experts_env.registry import Registry, _adversaries, _learners
 from dp_experts_env.spec import (
@@ -40,9 +40,6 @@ from dp_experts_env.spec import (
     check_name,
     check_number,
 )
-
-VIEWS = ("choices", "transcript")
-"""What the adversary sees: the choices, or what the learner notes of its coins and threshold outcomes as well."""
 
 STATISTICS = ("auto", "plug_in", "classifier")
 """How an event is found: see :func:`audit`."""
@@ -456,7 +453,9 @@ def _audit(
     worlds = play(pair, left, seed=game_seed)
     counted = None
     if fresh is not None:
-        counted = play(pair, left - left // 2, seed=_seed_sequence(fresh))
+        # A child that no audit takes: the games are fresh even under the seed of the audit itself.
+        *_, fresh_seed = _seed_sequence(fresh).spawn(4)
+        counted = play(pair, left - left // 2, seed=fresh_seed)
     found = evidence.judge(*worlds, given, confidence, np.random.default_rng(event_seed), statistics, counted=counted)
     false_alarm, detection = found.curve(CURVE_POINTS)
     return Audit(

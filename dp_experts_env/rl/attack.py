@@ -16,12 +16,11 @@ import numpy as np
 from dp_experts_env.learner import Learner
 from dp_experts_env.play import Match, _seed_sequence, play
 from dp_experts_env.privacy.audit import Audit, audit
-from dp_experts_env.privacy.game import Pair, covered, make_pair, pairs
+from dp_experts_env.privacy.game import Pair, make_pair, pairs, refusal
 from dp_experts_env.registry import adversaries, make_adversary, make_learner
 from dp_experts_env.rl.training import Trained, train_adversary, train_judge
 from dp_experts_env.spec import (
     Adjacency,
-    AdversaryModelError,
     ArgumentError,
     GameSpec,
     check_count,
@@ -200,7 +199,7 @@ def attack(
     jobs: list[tuple[str, list[Pair], str]] = [
         (LEARNED, [] if judge is None else [judge.player(certain) for certain in (True, False)], why)
     ]
-    jobs += [(name, [pair], _refusal(player, pair, override)) for name, pair in written.items()]
+    jobs += [(name, [pair], refusal(player, [pair], override)) for name, pair in written.items()]
     tried = sum(not reason for *_, reason in jobs)
     each = 1.0 - (1.0 - confidence) / max(1, tried)
     leakage = []
@@ -240,11 +239,3 @@ def attack(
 
 def _oblivious_only(learner: Learner, against: str) -> str:
     return f"{learner!r} is proved private against {against} adversaries only, but a learned judge is adaptive"
-
-
-def _refusal(learner: Learner, pair: Pair, override: bool) -> str:
-    try:
-        covered(learner, pair, override)
-    except AdversaryModelError as error:
-        return str(error)
-    return ""

@@ -15,12 +15,11 @@ import numpy as np
 
 from dp_experts_env.learner import Learner
 from dp_experts_env.play import _seed_sequence
-from dp_experts_env.privacy.audit import STATISTICS, VIEWS, Audit, audit, check_look
+from dp_experts_env.privacy.audit import STATISTICS, Audit, audit, check_look
 from dp_experts_env.privacy.exact import exact_privacy
-from dp_experts_env.privacy.game import Pair, covered
+from dp_experts_env.privacy.game import VIEWS, Pair, refusal
 from dp_experts_env.privacy.likelihood import has_transcript
 from dp_experts_env.spec import (
-    AdversaryModelError,
     ArgumentError,
     GameSpec,
     check_count,
@@ -92,7 +91,7 @@ def survey(
     jobs = []
     for name, learner in learners.items():
         for title, variants in pairs.items():
-            why = _refusal(learner, variants, options.get("override", False))
+            why = refusal(learner, variants, options.get("override", False))
             spec = GameSpec(variants[0].num_experts, variants[0].horizon)
             shown = [view for view in wanted if view != "transcript" or has_transcript(learner, spec)] or ["choices"]
             jobs += [(name, learner, title, variants, view, why) for view in (shown if not why else shown[:1])]
@@ -130,7 +129,7 @@ def hunt(
         pairs: as in :func:`survey`.
         stages: games a world, growing.
         views: as in :func:`survey`, the first one tried first.
-        confidence: for each learner, probability that no look at it errs.
+        confidence: probability that no look at any learner errs.
         seed: as for :func:`audit`.
         options: further arguments of :func:`audit`.
 
@@ -147,12 +146,12 @@ def hunt(
     for (name, learner), seeds in zip(learners.items(), _seed_sequence(seed).spawn(len(learners)), strict=True):
         looks = []
         for title, variants in pairs.items():
-            if _refusal(learner, variants, options.get("override", False)):
+            if refusal(learner, variants, options.get("override", False)):
                 continue
             spec = GameSpec(variants[0].num_experts, variants[0].horizon)
             looks += [(view, title, variants) for view in views if view == "choices" or has_transcript(learner, spec)]
         looks.sort(key=lambda look: views.index(look[0]))
-        each = 1.0 - (1.0 - confidence) / max(len(sizes) * len(looks), 1)
+        each = 1.0 - (1.0 - confidence) / max(len(learners) * len(sizes) * len(looks), 1)
         rows = _looks(name, learner, looks, sizes, each, seeds, options)
         best: Row | None = None
         for row in rows:
@@ -163,7 +162,7 @@ def hunt(
                 best = row
                 break
         if best is None:
-            why = _refusal(learner, next(iter(pairs.values())), False)
+            why = refusal(learner, next(iter(pairs.values())), False)
             best = Row(name, learner, "", views[0], None, why or "no pair has a view of it")
         yield best
 
@@ -191,7 +190,7 @@ def _checked(learners: Any, pairs: Any, views: Any, sizes: Sequence[int], option
             check_look(variants, size)
     for learner in learners.values():
         for variants in pairs.values():
-            _refusal(learner, variants, options.get("override", False))
+            refusal(learner, variants, options.get("override", False))
     return wanted
 
 
@@ -208,15 +207,6 @@ def _looks(
         for (view, title, variants), own in zip(looks, stage.spawn(len(looks)), strict=True):
             found = audit(learner, list(variants), size, view=view, confidence=confidence, seed=own, **options)
             yield Row(name, learner, title, view, found)
-
-
-def _refusal(learner: Learner, variants: Sequence[Pair], override: bool) -> str:
-    try:
-        for pair in variants:
-            covered(learner, pair, override)
-    except AdversaryModelError as error:
-        return str(error)
-    return ""
 
 
 def small_exact(learner: Learner, view: str) -> float:

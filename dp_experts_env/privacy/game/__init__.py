@@ -28,6 +28,7 @@ from dp_experts_env.privacy.game.worlds import (
     Watcher,
     covered,
     plain,
+    refusal,
     run_privacy_game,
 )
 
@@ -45,6 +46,7 @@ __all__ = [
     "pair_class",
     "pairs",
     "plain",
+    "refusal",
     "register_pair",
     "run_privacy_game",
 ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Protocol
 
 import numpy as np
@@ -118,6 +118,25 @@ def covered(learner: Learner, pair: Pair, override: bool = False) -> Guarantee |
     if not override:
         raise AdversaryModelError(f"{learner!r} is {found}; override=True plays on and claims nothing")
     return None
+
+
+def refusal(learner: Learner, pairs: Iterable[Pair], override: bool = False) -> str:
+    """Return why :func:`covered` refuses the first of these pairs that it refuses, "" if it refuses none.
+
+    Args:
+        learner: the agent.
+        pairs: the pairs, with the size of the game.
+        override: see :func:`covered`.
+
+    Raises:
+        ArgumentError: if an argument is of the wrong type.
+    """
+    try:
+        for pair in pairs:
+            covered(learner, pair, override)
+    except AdversaryModelError as error:
+        return str(error)
+    return ""
 
 
 class Watcher(Protocol):
